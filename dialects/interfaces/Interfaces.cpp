@@ -1,0 +1,3 @@
+#include "dialects/interfaces/Interfaces.h"
+
+#include "dialects/interfaces/Interfaces.cpp.inc"

@@ -1,0 +1,84 @@
+// Routing with one written meaning, and the products of experts.
+#ifndef SLUICE_ROUTING_TD
+#define SLUICE_ROUTING_TD
+
+include "dialects/sluice/Dialect.td"
+
+def Sluice_RouteOp : Sluice_DifferentiableOp<"route", [], [0, 1, 2]> {
+  let summary = "Token choice: each token picks its top_k experts.";
+  let description = [{
+    logits [..., experts], leading dimensions are tokens. Probabilities are softmax(logits) over all experts, or
+    sigmoid(logits). **Selection compares the logits** (both scores are monotone in them, so rounding of a softmax
+    cannot make ties), ties go to the lower expert index, NaN comes last. Gates are the probabilities of the chosen
+    experts, best first; `renormalize` divides them by (their sum + `epsilon`); then they are multiplied by `scale`.
+    Dropless: every choice gets a row.
+    With top_k = 1 and softmax or sigmoid renormalised the gate is constant, so cross-entropy gives the router no
+    gradient: refused unless `allow_constant_gate`.
+    Results: the assignment, gates [..., top_k], probabilities [..., experts].
+  }];
+  let arguments = (ins Sluice_FloatTensor:$logits, I64Attr:$top_k, StrAttr:$score, BoolAttr:$renormalize,
+                       DefaultValuedAttr<F64Attr, "0.0">:$epsilon, DefaultValuedAttr<F64Attr, "1.0">:$scale,
+                       DefaultValuedAttr<BoolAttr, "false">:$allow_constant_gate);
+  let results = (outs Sluice_Routing:$routing, Sluice_FloatTensor:$gates, Sluice_FloatTensor:$probabilities);
+  let hasVerifier = 1;
+}
+
+def Sluice_RouteGradientOp : Sluice_ValueOp<"route_gradient"> {
+  let summary = "Adjoint of route: cotangent of the logits from those of gates and probabilities; ids are constants.";
+  let arguments = (ins Sluice_FloatTensor:$probabilities, Sluice_FloatTensor:$gates, Sluice_Routing:$routing,
+                       Sluice_FloatTensor:$dgates, Sluice_FloatTensor:$dprobabilities, StrAttr:$score,
+                       BoolAttr:$renormalize, F64Attr:$epsilon, F64Attr:$scale);
+  let results = (outs Sluice_FloatTensor:$dlogits);
+}
+
+def Sluice_DispatchOp : Sluice_DifferentiableOp<"dispatch", [0, 1, 2], [], []> {
+  let summary = "Rows grouped by expert: row r is x of r's token (times its gate, if gates are given).";
+  let description = "x [..., d] with tokens leading; result [rows, d]. The adjoint of x is `combine`.";
+  let arguments = (ins Sluice_FloatTensor:$x, Sluice_Routing:$routing, Optional<Sluice_FloatTensor>:$gates);
+  let results = (outs Sluice_FloatTensor:$rows);
+  let assemblyFormat = "$x `by` $routing (`gates` $gates^)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Sluice_CombineOp : Sluice_DifferentiableOp<"combine", [0, 1, 2], [], []> {
+  let summary = "y[t] = sum over slots j = 0 .. top_k-1, in that order, of (gate) rows[row of slot (t, j)].";
+  let description = "rows [R, d]; result [tokens..., d] where `shape` gives the token dimensions' result type. Adjoints: dispatch, and `combine_gate_gradient`.";
+  let arguments = (ins Sluice_FloatTensor:$rows, Sluice_Routing:$routing, Optional<Sluice_FloatTensor>:$gates);
+  let results = (outs Sluice_FloatTensor:$y);
+  let assemblyFormat = "$rows `by` $routing (`gates` $gates^)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Sluice_CombineGateGradientOp : Sluice_ValueOp<"combine_gate_gradient"> {
+  let summary = "dgates[t, j] = <dy[t], rows[row of slot (t, j)]>; multiplications and additions, not a contraction.";
+  let arguments = (ins Sluice_FloatTensor:$dy, Sluice_FloatTensor:$rows, Sluice_Routing:$routing);
+  let results = (outs Sluice_FloatTensor:$dgates);
+}
+
+def Sluice_GroupedLinearOp : Sluice_DifferentiableOp<"grouped_linear", [0, 1, 2], [], [AttrSizedOperandSegments]> {
+  let summary = "y[r] = x[r] w[expert of r]^T (+ bias[expert of r]): one product an expert over its rows.";
+  let description = [{
+    x [R, in], weight [experts, out, in] ([experts, in, out] with `transpose_weight`, the form of the adjoint).
+    Dense counts read every expert: tokens * experts rows.
+  }];
+  let arguments = (ins Sluice_FloatTensor:$x, Sluice_FloatTensor:$weight, Sluice_Routing:$routing,
+                       Optional<Sluice_FloatTensor>:$bias, Optional<Sluice_Mask>:$mask,
+                       DefaultValuedAttr<BoolAttr, "false">:$transpose_weight);
+  let results = (outs Sluice_FloatTensor:$y);
+  let assemblyFormat = "$x `,` $weight `by` $routing (`bias` $bias^)? (`mask` $mask^)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Sluice_GroupedWeightGradientOp : Sluice_ValueOp<"grouped_weight_gradient"> {
+  let summary = "dw[e] = sum over e's rows of dy[r] x[r]^T, [experts, out, in]; an expert without rows gets zeros.";
+  let arguments = (ins Sluice_FloatTensor:$dy, Sluice_FloatTensor:$x, Sluice_Routing:$routing);
+  let results = (outs Sluice_FloatTensor:$dweight);
+}
+
+def Sluice_GroupedSumOp : Sluice_ValueOp<"grouped_sum"> {
+  let summary = "db[e] = sum of e's rows of dy, [experts, out] (adjoint of grouped_linear's bias).";
+  let arguments = (ins Sluice_FloatTensor:$dy, Sluice_Routing:$routing);
+  let results = (outs Sluice_FloatTensor:$sums);
+}
+
+#endif // SLUICE_ROUTING_TD
