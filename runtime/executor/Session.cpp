@@ -1,0 +1,160 @@
+#include "runtime/executor/Session.h"
+
+#include "runtime/executor/MemoryPlan.h"
+
+#include <algorithm>
+
+namespace sluice {
+namespace {
+
+/// Whether a kernel image is for this device: "cpu:x86-64-v3" is for "cpu", "cuda:sm_90a" for "cuda:0". Which of
+/// several images of its family a device takes is the device's decision.
+bool isFor(const KernelImageDescription &image, const std::string &device) {
+  return image.target.substr(0, image.target.find(':')) == device.substr(0, device.find(':'));
+}
+
+/// The names of a list, for messages.
+template <typename Items> std::string namesOf(const Items &items) {
+  std::string text;
+  for (const auto &item : items)
+    text += concat(text.empty() ? "" : ", ", item.name);
+  return text.empty() ? "none" : text;
+}
+
+StatusOr<const Operand *> findNamed(const std::vector<NamedOperand> &items, std::string_view what,
+                                    std::string_view entry, std::string_view name) {
+  for (const NamedOperand &item : items)
+    if (item.name == name)
+      return &item.operand;
+  return usageError("entry point '", entry, "': expected one of its ", what, "s (", namesOf(items), "), found '", name,
+                    "'");
+}
+
+Status checkTransfer(const Operand &operand, ElementType type, size_t count, std::string_view entry,
+                     std::string_view name) {
+  if (operand.type == type && operand.elements() == static_cast<int64_t>(count))
+    return absl::OkStatus();
+  return usageError("entry point '", entry, "', '", name, "': expected ", operand.elements(), " elements of ",
+                    elementTypeName(operand.type), ", found ", count, " of ", elementTypeName(type));
+}
+
+Status checkStateSize(const StateTensor &tensor, uint64_t size) {
+  if (tensor.place.bytes() == size)
+    return absl::OkStatus();
+  return usageError("tensor '", tensor.name, "': expected ", tensor.place.bytes(), " bytes, found ", size);
+}
+
+} // namespace
+
+Session::~Session() = default;
+
+StatusOr<Session> Session::create(const Executable &executable, Device &device, SessionOptions options) {
+  const ExecutableDescription &model = executable.description;
+  SLUICE_RETURN_IF_ERROR(checkMemoryPlan(model, options.memoryLimit, device.name()));
+  Session session;
+  session.model = &model;
+  session.device = &device;
+  for (const ArenaDescription &arena : model.arenas) {
+    SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<DeviceMemory> memory, device.allocate(arena.bytes));
+    session.arenaPointers.push_back(memory.get());
+    session.arenas.push_back(std::move(memory));
+  }
+  for (const KernelImageDescription &image : model.kernels)
+    if (isFor(image, device.name()))
+      SLUICE_RETURN_IF_ERROR(device.loadKernels({image.target, image.image}));
+  session.programs.resize(model.entries.size());
+  return session;
+}
+
+StatusOr<size_t> Session::find(std::string_view entry) const {
+  for (size_t index = 0; index < model->entries.size(); ++index)
+    if (model->entries[index].name == entry)
+      return index;
+  return usageError("model '", model->model, "': expected one of its entry points (", namesOf(model->entries),
+                    "), found '", entry, "'");
+}
+
+Status Session::prepare(std::string_view entry) {
+  SLUICE_ASSIGN_OR_RETURN(size_t index, find(entry));
+  if (programs[index])
+    return absl::OkStatus();
+  SLUICE_ASSIGN_OR_RETURN(programs[index], device->prepare(model->entries[index].commands, arenaPointers));
+  derivedStale = true; // the new program may have derived state of its own
+  return absl::OkStatus();
+}
+
+Status Session::run(std::string_view entry) {
+  SLUICE_ASSIGN_OR_RETURN(size_t index, find(entry));
+  SLUICE_RETURN_IF_ERROR(prepare(entry));
+  if (derivedStale) {
+    SLUICE_RETURN_IF_ERROR(device->refreshDerivedState());
+    derivedStale = false;
+  }
+  return programs[index]->execute();
+}
+
+StatusOr<const Operand *> Session::input(std::string_view entry, std::string_view name) const {
+  SLUICE_ASSIGN_OR_RETURN(size_t index, find(entry));
+  return findNamed(model->entries[index].inputs, "input", entry, name);
+}
+
+StatusOr<const Operand *> Session::output(std::string_view entry, std::string_view name) const {
+  SLUICE_ASSIGN_OR_RETURN(size_t index, find(entry));
+  return findNamed(model->entries[index].outputs, "output", entry, name);
+}
+
+Status Session::writeNamed(std::string_view entry, std::string_view name, ElementType type, const void *values,
+                           size_t count) {
+  SLUICE_ASSIGN_OR_RETURN(const Operand *operand, input(entry, name));
+  SLUICE_RETURN_IF_ERROR(checkTransfer(*operand, type, count, entry, name));
+  return arenas[operand->arena]->write(operand->offset, values, operand->bytes());
+}
+
+Status Session::readNamed(std::string_view entry, std::string_view name, ElementType type, void *values,
+                          size_t count) const {
+  SLUICE_ASSIGN_OR_RETURN(const Operand *operand, output(entry, name));
+  SLUICE_RETURN_IF_ERROR(checkTransfer(*operand, type, count, entry, name));
+  return arenas[operand->arena]->read(operand->offset, values, operand->bytes());
+}
+
+StatusOr<float> Session::scalarOutput(std::string_view entry, std::string_view name) const {
+  float value = 0;
+  SLUICE_RETURN_IF_ERROR(readNamed(entry, name, ElementType::F32, &value, 1));
+  return value;
+}
+
+Status Session::readState(const StateTensor &tensor, void *bytes, uint64_t size) const {
+  SLUICE_RETURN_IF_ERROR(checkStateSize(tensor, size));
+  return arenas[tensor.place.arena]->read(tensor.place.offset, bytes, size);
+}
+
+Status Session::writeState(const StateTensor &tensor, const void *bytes, uint64_t size) {
+  SLUICE_RETURN_IF_ERROR(checkStateSize(tensor, size));
+  derivedStale = true;
+  return arenas[tensor.place.arena]->write(tensor.place.offset, bytes, size);
+}
+
+StatusOr<std::string> Session::readState(std::string_view name) const {
+  const StateTensor *tensor = model->tensor(name);
+  if (!tensor)
+    return usageError("model '", model->model, "': expected the name of a state tensor, found '", name, "'");
+  std::string bytes(tensor->place.bytes(), '\0');
+  SLUICE_RETURN_IF_ERROR(readState(*tensor, bytes.data(), bytes.size()));
+  return bytes;
+}
+
+Status Session::writeState(std::string_view name, std::string_view bytes) {
+  const StateTensor *tensor = model->tensor(name);
+  if (!tensor)
+    return usageError("model '", model->model, "': expected the name of a state tensor, found '", name, "'");
+  return writeState(*tensor, bytes.data(), bytes.size());
+}
+
+Status Session::initialize(int64_t seed) {
+  SLUICE_RETURN_IF_ERROR(setInput<int64_t>("init", "seed", absl::MakeConstSpan(&seed, 1)));
+  SLUICE_RETURN_IF_ERROR(run("init"));
+  derivedStale = true; // init writes parameters
+  return absl::OkStatus();
+}
+
+} // namespace sluice

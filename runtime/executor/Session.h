@@ -1,0 +1,96 @@
+// A compiled model in a device's memory: state by name, inputs and outputs by name, entry points to run.
+#pragma once
+
+#include "runtime/device/Device.h"
+#include "runtime/schema/ExecutableDescription.h"
+
+#include "absl/types/span.h"
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+struct SessionOptions {
+  /// Bytes that the plan may take; 0: no check.
+  uint64_t memoryLimit = 0;
+};
+
+/// Runs the entry points of one executable. Not thread-safe. Once an entry point has run, running it again, setting
+/// inputs, getting outputs and moving state allocate nothing.
+class Session {
+public:
+  /// Checks the plan against the memory limit, allocates the arenas (all zero) and loads the kernel images that are
+  /// for `device`. The executable and the device must outlive the session. Errors: usageError with the plan's
+  /// table when it does not fit; the device's own errors.
+  static StatusOr<Session> create(const Executable &executable, Device &device, SessionOptions options = {});
+
+  Session(Session &&) = default;
+  ~Session();
+
+  const ExecutableDescription &description() const { return *model; }
+  bool has(std::string_view entry) const { return model->entry(entry) != nullptr; }
+
+  /// Prepares the entry point's commands; happens by itself at the first run.
+  Status prepare(std::string_view entry);
+  /// Runs the entry point's commands and returns when they have finished.
+  Status run(std::string_view entry);
+
+  /// Copies `values` to an input. Errors: no such entry point or input, another element type or number of elements.
+  template <typename T> Status setInput(std::string_view entry, std::string_view input, absl::Span<const T> values) {
+    return writeNamed(entry, input, elementTypeOf<T>(), values.data(), values.size());
+  }
+  /// Copies an output to `values`, whose size must be the output's number of elements.
+  template <typename T> Status getOutput(std::string_view entry, std::string_view output, absl::Span<T> values) const {
+    return readNamed(entry, output, elementTypeOf<T>(), values.data(), values.size());
+  }
+  /// The only element of an output. Errors as getOutput.
+  StatusOr<float> scalarOutput(std::string_view entry, std::string_view output) const;
+
+  /// Number of elements of an input or output of an entry point. Errors: no such entry point or name.
+  StatusOr<const Operand *> input(std::string_view entry, std::string_view name) const;
+  StatusOr<const Operand *> output(std::string_view entry, std::string_view name) const;
+
+  /// Copies a state tensor's bytes (row-major, little-endian) between the host and the device. `size` must be the
+  /// tensor's size in bytes. A write makes derived state stale; it is written anew before the next run.
+  Status readState(const StateTensor &tensor, void *bytes, uint64_t size) const;
+  Status writeState(const StateTensor &tensor, const void *bytes, uint64_t size);
+  /// The same by name. Errors: no such tensor.
+  StatusOr<std::string> readState(std::string_view name) const;
+  Status writeState(std::string_view name, std::string_view bytes);
+
+  /// Runs entry point "init" with `seed`: every state tensor gets its initial value.
+  Status initialize(int64_t seed);
+
+private:
+  Session() = default;
+  template <typename T> static constexpr ElementType elementTypeOf();
+  StatusOr<size_t> find(std::string_view entry) const;
+  Status writeNamed(std::string_view entry, std::string_view input, ElementType type, const void *values, size_t count);
+  Status readNamed(std::string_view entry, std::string_view output, ElementType type, void *values,
+                   size_t count) const;
+
+  const ExecutableDescription *model = nullptr;
+  Device *device = nullptr;
+  std::vector<std::unique_ptr<DeviceMemory>> arenas;
+  std::vector<DeviceMemory *> arenaPointers;
+  std::vector<std::unique_ptr<DeviceProgram>> programs; // by entry point, null until prepared; destroyed before arenas
+  bool derivedStale = true;
+};
+
+template <typename T> constexpr ElementType Session::elementTypeOf() {
+  if constexpr (std::is_same_v<T, float>)
+    return ElementType::F32;
+  else if constexpr (std::is_same_v<T, double>)
+    return ElementType::F64;
+  else if constexpr (std::is_same_v<T, int32_t>)
+    return ElementType::I32;
+  else {
+    static_assert(std::is_same_v<T, int64_t>, "inputs and outputs are f32, f64, i32 or i64");
+    return ElementType::I64;
+  }
+}
+
+} // namespace sluice

@@ -1,0 +1,86 @@
+// The session: memory, names, lazy preparation.
+#include "runtime/executor/MemoryPlan.h"
+#include "runtime/executor/Session.h"
+#include "tests/runtime/executor/FakeDevice.h"
+#include "tests/runtime/executor/TinyModel.h"
+
+#include <gtest/gtest.h>
+
+namespace sluice {
+namespace {
+
+Executable executable() {
+  ExecutableDescription description = testing::tinyModel();
+  description.kernels.push_back({"cpu:x86-64-v3", "code", "", {"k"}});
+  description.kernels.push_back({"cuda:sm_90a", "other code", "", {"k"}});
+  return *parseExecutable(serializeExecutable(description), "tiny.slx");
+}
+
+TEST(Session, RefusesAPlanThatDoesNotFitBeforeAllocating) {
+  Executable model = executable();
+  testing::FakeDevice device;
+  uint64_t planned = plannedBytes(model.description);
+  StatusOr<Session> refused = Session::create(model, device, {.memoryLimit = planned - 1});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(exitCode(refused.status()), ExitCode::Usage);
+  EXPECT_NE(refused.status().message().find("activations"), absl::string_view::npos) << refused.status().ToString();
+  EXPECT_EQ(device.log, "");
+  EXPECT_TRUE(Session::create(model, device, {.memoryLimit = planned}).ok());
+}
+
+TEST(Session, LoadsTheDevicesImagesAndPreparesLazily) {
+  Executable model = executable();
+  testing::FakeDevice device;
+  StatusOr<Session> session = Session::create(model, device);
+  ASSERT_TRUE(session.ok()) << session.status().ToString();
+  EXPECT_NE(device.log.find("load cpu:x86-64-v3 4\n"), std::string::npos);
+  EXPECT_EQ(device.log.find("cuda"), std::string::npos);
+  EXPECT_EQ(device.log.find("prepare"), std::string::npos);
+  device.log.clear();
+  ASSERT_TRUE(session->run("eval").ok());
+  ASSERT_TRUE(session->run("eval").ok());
+  EXPECT_EQ(device.log, "prepare 4\nrefresh\nexecute 4\nexecute 4\n");
+}
+
+TEST(Session, WritingAParameterRefreshesDerivedState) {
+  Executable model = executable();
+  testing::FakeDevice device;
+  StatusOr<Session> session = Session::create(model, device);
+  ASSERT_TRUE(session.ok());
+  ASSERT_TRUE(session->run("eval").ok());
+  std::string weights = *session->readState("head");
+  weights[5] = 'x';
+  ASSERT_TRUE(session->writeState("head", weights).ok());
+  EXPECT_EQ(*session->readState("head"), weights);
+  EXPECT_EQ(session->readState("embed")->find('x'), std::string::npos);
+  device.log.clear();
+  ASSERT_TRUE(session->run("eval").ok());
+  EXPECT_EQ(device.log, "refresh\nexecute 4\n");
+}
+
+TEST(Session, NamesAndTypesAreChecked) {
+  Executable model = executable();
+  testing::FakeDevice device;
+  StatusOr<Session> session = Session::create(model, device);
+  ASSERT_TRUE(session.ok());
+  std::vector<int32_t> tokens(16, 3), few(15, 3);
+  std::vector<float> wrong(16, 3);
+  EXPECT_TRUE(session->setInput<int32_t>("eval", "tokens", tokens).ok());
+  for (const Status &status :
+       {session->setInput<int32_t>("eval", "tokens", few), session->setInput<float>("eval", "tokens", wrong),
+        session->setInput<int32_t>("eval", "token", tokens), session->setInput<int32_t>("evil", "tokens", tokens),
+        session->run("evil"), session->prepare("evil"), session->readState("nothing").status(),
+        session->writeState("head", "short"), session->scalarOutput("eval", "nothing").status()})
+    EXPECT_EQ(exitCode(status), ExitCode::Usage) << status.ToString();
+  EXPECT_NE(session->run("evil").message().find("accumulate"), absl::string_view::npos) << "names what there is";
+}
+
+TEST(MemoryPlan, Formats) {
+  EXPECT_EQ(formatBytes(12), "12 B");
+  EXPECT_EQ(formatBytes(1536), "1.50 KiB");
+  EXPECT_EQ(formatBytes(uint64_t{3} << 30), "3.00 GiB");
+  EXPECT_GT(availableHostMemory(), 0u);
+}
+
+} // namespace
+} // namespace sluice
