@@ -30,9 +30,9 @@ def Sluice_Differentiable : OpInterface<"Differentiable"> {
       cotangent for each operand that needs one. Values not listed by the two methods below must not be read.
     }], "::llvm::LogicalResult", "buildAdjoint", (ins "::sluice::AdjointBuilder &":$adjoint)>,
     InterfaceMethod<"Indices of the operands whose forward values the adjoint reads.",
-      "::llvm::ArrayRef<int64_t>", "adjointReadsOperands", (ins)>,
+      "::llvm::ArrayRef<int64_t>", "adjointReadsOperands", (ins), "", [{ return {}; }]>,
     InterfaceMethod<"Indices of the results whose forward values the adjoint reads.",
-      "::llvm::ArrayRef<int64_t>", "adjointReadsResults", (ins)>,
+      "::llvm::ArrayRef<int64_t>", "adjointReadsResults", (ins), "", [{ return {}; }]>,
   ];
 }
 

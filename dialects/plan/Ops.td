@@ -41,7 +41,7 @@ def Plan_ArenaOp : Plan_Op<"arena", [Symbol]> {
 def Plan_CommandOp : Plan_Op<"command", [IsolatedFromAbove, SingleBlock]> {
   let summary = "One command of the program.";
   let description = [{
-    `kind` is a command of docs/commands.md or `launch` (attribute `kernel` in `attributes` names the generated kernel).
+    `kind` is a command of docs/commands.md, or `launch`: then `settings` names the generated kernel as `kernel`.
     `inputs`/`results` are values of the graph; `input_slots`/`result_slots` their places, in the command's operand
     order. Commands that update state in place name it in `states`: the state symbols whose slots follow the results as
     further outputs (`adamw`, accumulating products). `dependencies` are numbers of earlier commands of this entry.
@@ -50,7 +50,7 @@ def Plan_CommandOp : Plan_Op<"command", [IsolatedFromAbove, SingleBlock]> {
   }];
   let arguments = (ins StrAttr:$kind, I64Attr:$number, Variadic<AnyType>:$inputs, ArrayAttr:$input_slots,
                        ArrayAttr:$result_slots, ArrayAttr:$states, DenseI64ArrayAttr:$dependencies,
-                       DictionaryAttr:$attributes);
+                       DictionaryAttr:$settings);
   let results = (outs Variadic<AnyType>:$results);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;

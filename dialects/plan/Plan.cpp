@@ -31,13 +31,13 @@ ParseResult CommandOp::parse(OpAsmParser &parser, OperationState &state) {
   IntegerAttr number;
   ArrayAttr inputSlots, resultSlots, states;
   DenseI64ArrayAttr dependencies;
-  DictionaryAttr attributes;
+  DictionaryAttr settings;
   llvm::SmallVector<OpAsmParser::UnresolvedOperand> operands;
   FunctionType type;
   llvm::SMLoc location;
   if (parser.parseAttribute(number, parser.getBuilder().getI64Type(), "number", state.attributes) ||
       parser.parseAttribute(kind, "kind", state.attributes) ||
-      parser.parseAttribute(attributes, "attributes", state.attributes) ||
+      parser.parseAttribute(settings, "settings", state.attributes) ||
       parser.parseOperandList(operands, OpAsmParser::Delimiter::Paren) || parser.parseKeyword("from") ||
       parser.parseAttribute(inputSlots, "input_slots", state.attributes) || parser.parseKeyword("to") ||
       parser.parseAttribute(resultSlots, "result_slots", state.attributes) || parser.parseKeyword("states") ||
@@ -56,7 +56,7 @@ ParseResult CommandOp::parse(OpAsmParser &parser, OperationState &state) {
 }
 
 void CommandOp::print(OpAsmPrinter &printer) {
-  printer << " " << getNumber() << " " << getKindAttr() << " " << getAttributesAttr() << " (" << getInputs()
+  printer << " " << getNumber() << " " << getKindAttr() << " " << getSettingsAttr() << " (" << getInputs()
           << ") from " << getInputSlots() << " to " << getResultSlots() << " states " << getStates() << " after ";
   printer.printStrippedAttrOrType(getDependenciesAttr());
   printer << " : (";
@@ -65,7 +65,7 @@ void CommandOp::print(OpAsmPrinter &printer) {
   llvm::interleaveComma(getResultTypes(), printer);
   printer << ")";
   printer.printOptionalAttrDictWithKeyword((*this)->getAttrs(),
-                                           {"number", "kind", "attributes", "input_slots", "result_slots",
+                                           {"number", "kind", "settings", "input_slots", "result_slots",
                                             "states", "dependencies"});
   printer << " (";
   llvm::interleaveComma(getBody().getArguments(), printer,

@@ -128,16 +128,15 @@ def Sluice_Mask : Sluice_Type<"Mask", "mask"> {
 // Op bases
 // ---------------------------------------------------------------------------------------------------------------
 
-def Sluice_Tensor : TypeConstraint<CPred<"::llvm::isa<::mlir::RankedTensorType>($_self)">, "ranked tensor">;
-def Sluice_FloatTensor : TypeConstraint<
+def Sluice_FloatTensor : Type<
     CPred<"::llvm::isa<::mlir::RankedTensorType>($_self) && "
           "::llvm::isa<::mlir::FloatType>(::llvm::cast<::mlir::RankedTensorType>($_self).getElementType())">,
     "ranked tensor of floats", "::mlir::RankedTensorType">;
-def Sluice_IdTensor : TypeConstraint<
+def Sluice_IdTensor : Type<
     CPred<"::llvm::isa<::mlir::RankedTensorType>($_self) && "
           "::llvm::cast<::mlir::RankedTensorType>($_self).getElementType().isInteger(32)">,
     "ranked tensor of 32-bit ids", "::mlir::RankedTensorType">;
-def Sluice_AnyTensor : TypeConstraint<CPred<"::llvm::isa<::mlir::RankedTensorType>($_self)">, "ranked tensor",
+def Sluice_AnyTensor : Type<CPred<"::llvm::isa<::mlir::RankedTensorType>($_self)">, "ranked tensor",
     "::mlir::RankedTensorType">;
 
 class Sluice_Op<string opMnemonic, list<Trait> traits = []> : Op<Sluice_Dialect, opMnemonic, traits>;

@@ -66,7 +66,7 @@ def Sluice_ScopeOp : Sluice_Op<"scope", [SingleBlock, RecursiveMemoryEffects, No
   let arguments = (ins StrAttr:$name, OptionalAttr<StrAttr>:$role);
   let results = (outs Variadic<AnyType>:$results);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$name (`role` $role^)? attr-dict (`->` type($results)^)? $body";
+  let assemblyFormat = "$name (`role` $role^)? attr-dict-with-keyword (`->` type($results)^)? $body";
   let hasVerifier = 1;
 }
 
@@ -144,10 +144,10 @@ def Sluice_KernelOp : Sluice_Op<"kernel", [IsolatedFromAbove, SingleBlock, Recur
   let summary = "Ops that run as one kernel; they stay inside, so counting, interpreting and printing go on working.";
   let description = [{
     `kind` is `rows` or `columns` for generated kernels (elementwise and row-reduction, or column-reduction regions) or
-    the library command that stands for the whole body, e.g. `experts_up` (docs/commands.md); then `attributes` are the
+    the library command that stands for the whole body, e.g. `experts_up` (docs/commands.md); then `settings` are the
     command's, and operands and results are in the command's order.
   }];
-  let arguments = (ins StrAttr:$kind, Variadic<AnyType>:$inputs, DictionaryAttr:$attributes);
+  let arguments = (ins StrAttr:$kind, Variadic<AnyType>:$inputs, DictionaryAttr:$settings);
   let results = (outs Variadic<AnyType>:$results);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;

@@ -233,20 +233,20 @@ LogicalResult AuxiliaryLossOp::verify() {
 
 ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &state) {
   StringAttr kind;
-  DictionaryAttr attributes;
+  DictionaryAttr settings;
   llvm::SmallVector<OpAsmParser::Argument> arguments;
   llvm::SmallVector<OpAsmParser::UnresolvedOperand> operands;
   if (parser.parseAttribute(kind, "kind", state.attributes) ||
-      parser.parseAttribute(attributes, "attributes", state.attributes) ||
+      parser.parseAttribute(settings, "settings", state.attributes) ||
       parseBindings(parser, arguments, operands))
     return failure();
   return parseTypedBody(parser, state, arguments, operands);
 }
 
 void KernelOp::print(OpAsmPrinter &printer) {
-  printer << " " << getKindAttr() << " " << getAttributesAttr() << " ";
+  printer << " " << getKindAttr() << " " << getSettingsAttr() << " ";
   printBindings(printer, getBody().front(), getInputs());
-  printTypedBody(printer, *this, getInputs(), {"kind", "attributes"});
+  printTypedBody(printer, *this, getInputs(), {"kind", "settings"});
 }
 
 LogicalResult KernelOp::verify() {
