@@ -31,7 +31,7 @@ def Sluice_SwitchBalanceOp : Sluice_DifferentiableOp<"switch_balance", [0, 1, 2]
     P_i the mean probability over counted tokens. `normalize` divides each token's probabilities by their sum first
     (sigmoid scores). Tokens whose target is ignored are routed but do not count. No counted token: 0.
   }];
-  let arguments = (ins Sluice_FloatTensor:$probabilities, Sluice_IdTensor:$targets, Sluice_Routing:$routing,
+  let arguments = (ins Sluice_FloatTensor:$probabilities, Sluice_Routing:$routing, Sluice_IdTensor:$targets,
                        DefaultValuedAttr<BoolAttr, "false">:$normalize, DefaultValuedAttr<I64Attr, "-100">:$ignore_index);
   let results = (outs Sluice_FloatTensor:$loss);
   let hasVerifier = 1;
@@ -39,7 +39,7 @@ def Sluice_SwitchBalanceOp : Sluice_DifferentiableOp<"switch_balance", [0, 1, 2]
 
 def Sluice_SwitchBalanceGradientOp : Sluice_ValueOp<"switch_balance_gradient"> {
   let summary = "Adjoint of switch_balance with respect to the probabilities.";
-  let arguments = (ins Sluice_FloatTensor:$probabilities, Sluice_IdTensor:$targets, Sluice_Routing:$routing,
+  let arguments = (ins Sluice_FloatTensor:$probabilities, Sluice_Routing:$routing, Sluice_IdTensor:$targets,
                        Sluice_FloatTensor:$g, BoolAttr:$normalize, DefaultValuedAttr<I64Attr, "-100">:$ignore_index);
   let results = (outs Sluice_FloatTensor:$dprobabilities);
 }
