@@ -26,7 +26,7 @@ struct TokenLength {
 class Tokenizer {
 public:
   /// Smallest vocabulary that can be trained: unknown, delimiter, 256 bytes, and room for a few characters.
-  static constexpr int minimumVocabulary = 264;
+  static constexpr int minimumVocabulary = 272;
 
   /// Trains on the texts that `forEachText` passes to its argument (called twice, the same texts each time;
   /// all valid UTF-8). `vocabulary` is exact. The most frequent characters, at most half of the room above
