@@ -1,0 +1,194 @@
+#include "frontends/spec/Spec.h"
+
+#include "runtime/train/TrainingConfig.h"
+
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <functional>
+
+namespace sluice {
+namespace {
+
+/// Reads typed keys and remembers the first error, so that a section reads as a list of lines.
+class Reader {
+public:
+  explicit Reader(const SpecTree &tree) : tree(tree) {}
+  const Status &status() const { return first; }
+
+  void read(llvm::StringRef path, int64_t &value) { take(tree.integer(path), value); }
+  void read(llvm::StringRef path, double &value) { take(tree.number(path), value); }
+  void read(llvm::StringRef path, bool &value) { take(tree.boolean(path), value); }
+  void read(llvm::StringRef path, std::string &value) { take(tree.text(path), value); }
+  void require(llvm::StringRef path) {
+    if (!tree.has(path) && first.ok())
+      first = usageError("key '", path.str(), "' is missing: expected ", expectedText(*findSpecKey(path)), " (",
+                         findSpecKey(path)->description.str(), ")");
+  }
+  /// Copies a written key of `section` into `object` under its last word, as JSON of its kind.
+  void copy(llvm::json::Object &object, llvm::StringRef section) {
+    for (const SpecKey &key : specKeys()) {
+      if (!key.path.starts_with((section + ".").str()) || !tree.has(key.path))
+        continue;
+      copyAs(object, key, key.path.drop_front(section.size() + 1));
+    }
+  }
+  void copyAs(llvm::json::Object &object, const SpecKey &key, llvm::StringRef name) {
+    auto put = [&](auto value) {
+      if (!value.ok())
+        fail(value.status());
+      else if (*value)
+        object[name] = llvm::json::Value(std::move(**value));
+    };
+    switch (key.kind) {
+    case SpecKind::Integer: put(tree.integer(key.path)); break;
+    case SpecKind::Number: put(tree.number(key.path)); break;
+    case SpecKind::Boolean: put(tree.boolean(key.path)); break;
+    case SpecKind::IntegerList: {
+      auto list = tree.integers(key.path);
+      if (!list.ok())
+        return fail(list.status());
+      llvm::json::Array array;
+      for (int64_t value : **list)
+        array.push_back(value);
+      object[name] = std::move(array);
+      break;
+    }
+    case SpecKind::IntegerOrText:
+      if (auto count = tree.integer(key.path); count.ok())
+        put(std::move(count));
+      else
+        put(tree.text(key.path));
+      break;
+    case SpecKind::Text:
+    case SpecKind::Choice: put(tree.text(key.path)); break;
+    }
+  }
+  void fail(const Status &status) {
+    if (first.ok())
+      first = status;
+  }
+
+private:
+  template <typename T> void take(StatusOr<std::optional<T>> value, T &target) {
+    if (!value.ok())
+      fail(value.status());
+    else if (*value)
+      target = **value;
+  }
+  const SpecTree &tree;
+  Status first;
+};
+
+void readModel(Reader &reader, const SpecTree &tree, DecoderConfig &decoder) {
+  for (const char *key : {"model.vocabulary", "model.width", "model.layers", "model.heads"})
+    reader.require(key);
+  reader.read("model.vocabulary", decoder.vocabulary);
+  reader.read("model.width", decoder.width);
+  reader.read("model.layers", decoder.layers);
+  reader.read("model.heads", decoder.heads);
+  decoder.kvHeads = decoder.heads;
+  reader.read("model.kv_heads", decoder.kvHeads);
+  decoder.headDim = decoder.heads > 0 && decoder.width % decoder.heads == 0 ? decoder.width / decoder.heads : 0;
+  reader.read("model.head_dim", decoder.headDim);
+  if (decoder.headDim == 0 && !tree.has("model.head_dim") && decoder.heads > 0)
+    reader.fail(usageError(tree.place("model.heads"), ": 'model.heads': expected a divisor of model.width = ",
+                           decoder.width, " or a key model.head_dim, found ", decoder.heads));
+  reader.read("model.ffn", decoder.ffn);
+  reader.read("model.tied", decoder.tied);
+  reader.read("model.attention_bias", decoder.attentionBias);
+  reader.read("model.mlp_bias", decoder.mlpBias);
+  reader.read("model.norm_epsilon", decoder.normEpsilon);
+  reader.read("model.rope_theta", decoder.ropeTheta);
+  reader.read("model.init", decoder.initStandardDeviation);
+  reader.read("losses.balance", decoder.balanceWeight);
+  reader.read("losses.router_z", decoder.routerZWeight);
+  if (!tree.hasSection("model.moe")) {
+    reader.require("model.ffn");
+    return;
+  }
+  MoeConfig moe;
+  for (const char *key : {"model.moe.experts", "model.moe.top_k", "model.moe.ffn"})
+    reader.require(key);
+  reader.read("model.moe.experts", moe.experts);
+  reader.read("model.moe.top_k", moe.topK);
+  reader.read("model.moe.ffn", moe.ffn);
+  reader.read("model.moe.score", moe.score);
+  reader.read("model.moe.renormalize", moe.renormalize);
+  reader.read("model.moe.renormalize_epsilon", moe.renormalizeEpsilon);
+  reader.read("model.moe.scale", moe.scale);
+  reader.read("model.moe.allow_constant_gate", moe.allowConstantGate);
+  decoder.moe = moe;
+}
+
+llvm::json::Object readTraining(Reader &reader, const SpecTree &tree, Spec &spec) {
+  reader.read("train.batch", spec.batch);
+  reader.read("train.seq", spec.sequence);
+  llvm::json::Object training;
+  training["lr"] = 3e-4;
+  training["batch_tokens"] = spec.batch * spec.sequence;
+  for (const char *key : {"train.batch_tokens", "train.tokens", "train.lr", "train.seed"})
+    if (tree.has(key))
+      reader.copyAs(training, *findSpecKey(key), llvm::StringRef(key).drop_front(6));
+  llvm::json::Object optimizer{{"kind", "adamw"},       {"beta1", 0.9}, {"beta2", 0.95},
+                               {"epsilon", 1e-8}, {"weight_decay", 0.1}, {"clip", 1.0}};
+  reader.copy(optimizer, "optimizer");
+  training["optimizer"] = std::move(optimizer);
+  for (const char *section : {"schedule", "losses", "data", "evaluation", "checkpoint", "log"}) {
+    llvm::json::Object object;
+    reader.copy(object, section);
+    training[section] = std::move(object);
+  }
+  return training;
+}
+
+} // namespace
+
+StatusOr<Spec> readSpec(const std::string &path, const std::vector<std::string> &assignments, int64_t vocabulary) {
+  SLUICE_ASSIGN_OR_RETURN(SpecTree tree, SpecTree::read(path));
+  for (const std::string &assignment : assignments)
+    SLUICE_RETURN_IF_ERROR(tree.set(assignment));
+  Spec spec;
+  Reader reader(tree);
+  spec.decoder.name = llvm::sys::path::stem(path).str();
+  reader.read("name", spec.decoder.name);
+  std::string vocabularyFrom = "spec";
+  reader.read("model.vocabulary_from", vocabularyFrom);
+  spec.vocabularyFromData = vocabularyFrom == "data";
+  readModel(reader, tree, spec.decoder);
+  spec.training = readTraining(reader, tree, spec);
+  if (!reader.status().ok()) {
+    std::string message(reader.status().message());
+    return llvm::StringRef(message).starts_with("key '") ? usageError(path, ": ", message) : reader.status();
+  }
+  if (spec.vocabularyFromData && vocabulary > 0)
+    spec.decoder.vocabulary = vocabulary;
+  spec.decoder.maxPositions = spec.sequence;
+  auto atPlace = [&](const Status &status) {
+    // A rule over several keys names one; its place is where that key was written.
+    std::string message(status.message());
+    std::string place = tree.place(llvm::StringRef(message).split(':').first);
+    return usageError(place.empty() ? path : place, ": ", message);
+  };
+  if (Status status = checkDecoder(spec.decoder); !status.ok())
+    return atPlace(status);
+  if (spec.batch <= 0 || spec.sequence <= 0)
+    return usageError(path, ": train.batch and train.seq: expected positive integers, found ", spec.batch, " and ",
+                      spec.sequence);
+  std::string trainingText;
+  llvm::raw_string_ostream(trainingText) << llvm::json::Value(llvm::json::Object(spec.training));
+  TrainingOverrides overrides;
+  if (!spec.training.get("tokens"))
+    overrides.tokens = 1; // a horizon may come with --tokens; everything else is checked here
+  if (StatusOr<TrainingConfig> checked = readTrainingConfig(trainingText, overrides); !checked.ok())
+    return atPlace(checked.status());
+  for (const auto &[key, value] : tree.all()) {
+    spec.resolved += key + ":";
+    for (const std::string &scalar : value.scalars)
+      spec.resolved += " " + scalar;
+    spec.resolved += "\n";
+  }
+  return spec;
+}
+
+} // namespace sluice
