@@ -38,10 +38,12 @@ Status checkTransfer(const Operand &operand, ElementType type, size_t count, std
                     elementTypeName(operand.type), ", found ", count, " of ", elementTypeName(type));
 }
 
-Status checkStateSize(const StateTensor &tensor, uint64_t size) {
-  if (tensor.place.bytes() == size)
+Status checkRange(const StateTensor &tensor, uint64_t offset, uint64_t size) {
+  uint64_t bytes = tensor.place.bytes();
+  if (offset <= bytes && size <= bytes - offset)
     return absl::OkStatus();
-  return usageError("tensor '", tensor.name, "': expected ", tensor.place.bytes(), " bytes, found ", size);
+  return usageError("tensor '", tensor.name, "': expected a range inside its ", bytes, " bytes, found ", size, " at ",
+                    offset);
 }
 
 } // namespace
@@ -123,15 +125,26 @@ StatusOr<float> Session::scalarOutput(std::string_view entry, std::string_view n
   return value;
 }
 
-Status Session::readState(const StateTensor &tensor, void *bytes, uint64_t size) const {
-  SLUICE_RETURN_IF_ERROR(checkStateSize(tensor, size));
-  return arenas[tensor.place.arena]->read(tensor.place.offset, bytes, size);
+Status Session::getOutputPart(std::string_view entry, std::string_view name, int64_t first,
+                              absl::Span<float> values) const {
+  SLUICE_ASSIGN_OR_RETURN(const Operand *operand, output(entry, name));
+  int64_t count = static_cast<int64_t>(values.size());
+  if (operand->type != ElementType::F32 || first < 0 || first > operand->elements() - count)
+    return usageError("entry point '", entry, "', '", name, "': expected a range inside ", operand->elements(),
+                      " elements of f32, found ", count, " from ", first, " of ", elementTypeName(operand->type));
+  return arenas[operand->arena]->read(operand->offset + static_cast<uint64_t>(first) * sizeof(float), values.data(),
+                                      values.size() * sizeof(float));
 }
 
-Status Session::writeState(const StateTensor &tensor, const void *bytes, uint64_t size) {
-  SLUICE_RETURN_IF_ERROR(checkStateSize(tensor, size));
+Status Session::readState(const StateTensor &tensor, uint64_t offset, void *bytes, uint64_t size) const {
+  SLUICE_RETURN_IF_ERROR(checkRange(tensor, offset, size));
+  return arenas[tensor.place.arena]->read(tensor.place.offset + offset, bytes, size);
+}
+
+Status Session::writeState(const StateTensor &tensor, uint64_t offset, const void *bytes, uint64_t size) {
+  SLUICE_RETURN_IF_ERROR(checkRange(tensor, offset, size));
   derivedStale = true;
-  return arenas[tensor.place.arena]->write(tensor.place.offset, bytes, size);
+  return arenas[tensor.place.arena]->write(tensor.place.offset + offset, bytes, size);
 }
 
 StatusOr<std::string> Session::readState(std::string_view name) const {
@@ -139,7 +152,7 @@ StatusOr<std::string> Session::readState(std::string_view name) const {
   if (!tensor)
     return usageError("model '", model->model, "': expected the name of a state tensor, found '", name, "'");
   std::string bytes(tensor->place.bytes(), '\0');
-  SLUICE_RETURN_IF_ERROR(readState(*tensor, bytes.data(), bytes.size()));
+  SLUICE_RETURN_IF_ERROR(readState(*tensor, 0, bytes.data(), bytes.size()));
   return bytes;
 }
 
@@ -147,7 +160,9 @@ Status Session::writeState(std::string_view name, std::string_view bytes) {
   const StateTensor *tensor = model->tensor(name);
   if (!tensor)
     return usageError("model '", model->model, "': expected the name of a state tensor, found '", name, "'");
-  return writeState(*tensor, bytes.data(), bytes.size());
+  if (bytes.size() != tensor->place.bytes())
+    return usageError("tensor '", name, "': expected ", tensor->place.bytes(), " bytes, found ", bytes.size());
+  return writeState(*tensor, 0, bytes.data(), bytes.size());
 }
 
 Status Session::initialize(int64_t seed) {

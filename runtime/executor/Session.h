@@ -53,11 +53,15 @@ public:
   StatusOr<const Operand *> input(std::string_view entry, std::string_view name) const;
   StatusOr<const Operand *> output(std::string_view entry, std::string_view name) const;
 
-  /// Copies a state tensor's bytes (row-major, little-endian) between the host and the device. `size` must be the
-  /// tensor's size in bytes. A write makes derived state stale; it is written anew before the next run.
-  Status readState(const StateTensor &tensor, void *bytes, uint64_t size) const;
-  Status writeState(const StateTensor &tensor, const void *bytes, uint64_t size);
-  /// The same by name. Errors: no such tensor.
+  /// Copies `values.size()` elements of an output from element `first` on.
+  Status getOutputPart(std::string_view entry, std::string_view output, int64_t first, absl::Span<float> values) const;
+
+  /// Copies `size` bytes of a state tensor (row-major, little-endian) from byte `offset` on between the host and the
+  /// device. A write makes derived state stale; it is written anew before the next run. Errors: a range outside the
+  /// tensor.
+  Status readState(const StateTensor &tensor, uint64_t offset, void *bytes, uint64_t size) const;
+  Status writeState(const StateTensor &tensor, uint64_t offset, const void *bytes, uint64_t size);
+  /// The whole tensor by name. Errors: no such tensor, another size.
   StatusOr<std::string> readState(std::string_view name) const;
   Status writeState(std::string_view name, std::string_view bytes);
 

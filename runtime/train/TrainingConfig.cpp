@@ -1,0 +1,294 @@
+#include "runtime/train/TrainingConfig.h"
+
+#include "runtime/checkpoint/StrictJson.h"
+#include "runtime/train/Count.h"
+
+#include "absl/strings/numbers.h"
+#include <cmath>
+
+namespace sluice {
+namespace {
+
+using nlohmann::json;
+
+const std::vector<std::string> sectionKeys = {"batch_tokens", "tokens", "lr",         "seed",       "optimizer", "schedule",
+                                              "losses",       "data",   "evaluation", "checkpoint", "log"};
+
+Status checkKeys(const json &object, const std::vector<std::string> &known, const std::string &path) {
+  if (!object.is_object())
+    return usageError(path, ": expected an object, found ", object.type_name());
+  for (const auto &[key, value] : object.items()) {
+    if (std::find(known.begin(), known.end(), key) != known.end())
+      continue;
+    std::string nearest = nearestName(key, known);
+    return usageError(path, ".", key, ": expected a known key, found '", key, "'",
+                      nearest.empty() ? "" : concat("; did you mean '", nearest, "'?"));
+  }
+  return absl::OkStatus();
+}
+
+/// Reads typed members of one object, naming the path in errors.
+class Section {
+public:
+  Section(const json &object, std::string path) : object(object), path(std::move(path)) {}
+
+  Status count(const char *key, int64_t &target, int64_t least) const {
+    const json *value = find(key);
+    if (!value)
+      return absl::OkStatus();
+    SLUICE_ASSIGN_OR_RETURN(target, countOf(*value, concat(path, ".", key)));
+    if (target < least)
+      return usageError(path, ".", key, ": expected at least ", least, ", found ", target);
+    return absl::OkStatus();
+  }
+
+  Status number(const char *key, double &target) const {
+    const json *value = find(key);
+    if (!value)
+      return absl::OkStatus();
+    if (!value->is_number() || !std::isfinite(value->get<double>()))
+      return usageError(path, ".", key, ": expected a number, found ", value->dump());
+    target = value->get<double>();
+    return absl::OkStatus();
+  }
+
+  Status flag(const char *key, bool &target) const {
+    const json *value = find(key);
+    if (!value)
+      return absl::OkStatus();
+    if (!value->is_boolean())
+      return usageError(path, ".", key, ": expected true or false, found ", value->dump());
+    target = value->get<bool>();
+    return absl::OkStatus();
+  }
+
+  /// One of `names`; `target` becomes its index.
+  template <typename Enum>
+  Status choice(const char *key, const std::vector<std::string> &names, Enum &target) const {
+    const json *value = find(key);
+    if (!value)
+      return absl::OkStatus();
+    if (value->is_string())
+      for (size_t index = 0; index < names.size(); ++index)
+        if (value->get_ref<const std::string &>() == names[index]) {
+          target = static_cast<Enum>(index);
+          return absl::OkStatus();
+        }
+    std::string list;
+    for (const std::string &name : names)
+      list += concat(list.empty() ? "" : ", ", name);
+    return usageError(path, ".", key, ": expected one of ", list, ", found ", value->dump());
+  }
+
+  const json *find(const char *key) const {
+    auto found = object.find(key);
+    return found == object.end() ? nullptr : &*found;
+  }
+
+  static StatusOr<int64_t> countOf(const json &value, const std::string &place) {
+    if (value.is_number_integer())
+      return value.get<int64_t>();
+    if (value.is_number_float())
+      return parseCount(value.dump(), place);
+    if (value.is_string())
+      return parseCount(value.get_ref<const std::string &>(), place);
+    return usageError(place, ": expected a whole number, found ", value.dump());
+  }
+
+private:
+  const json &object;
+  std::string path;
+};
+
+StatusOr<Warmup> readWarmup(const json &value) {
+  const std::string place = "train.schedule.warmup";
+  if (value.is_string()) {
+    const std::string &text = value.get_ref<const std::string &>();
+    if (text == "clip")
+      return Warmup{Warmup::Kind::Clip, 0};
+    if (!text.empty() && text.back() == '%') {
+      double percent = 0;
+      if (!absl::SimpleAtod(text.substr(0, text.size() - 1), &percent) || !(percent >= 0 && percent <= 100))
+        return usageError(place, ": expected a share such as \"2%\", found \"", text, "\"");
+      return Warmup{Warmup::Kind::Fraction, percent / 100};
+    }
+  }
+  SLUICE_ASSIGN_OR_RETURN(int64_t tokens, Section::countOf(value, place));
+  if (tokens < 0)
+    return usageError(place, ": expected a number of tokens, \"2%\" or \"clip\", found ", tokens);
+  return Warmup{Warmup::Kind::Tokens, static_cast<double>(tokens)};
+}
+
+Status readSchedule(const json &object, ScheduleOptions &schedule) {
+  SLUICE_RETURN_IF_ERROR(
+      checkKeys(object, {"kind", "warmup", "floor", "floor_kind", "decay", "decay_shape"}, "train.schedule"));
+  Section section(object, "train.schedule");
+  SLUICE_RETURN_IF_ERROR(section.choice("kind", {"cosine", "linear", "wsd", "constant"}, schedule.kind));
+  if (const json *warmup = section.find("warmup")) {
+    SLUICE_ASSIGN_OR_RETURN(schedule.warmup, readWarmup(*warmup));
+  }
+  SLUICE_RETURN_IF_ERROR(section.number("floor", schedule.floor));
+  int floorKind = 0;
+  SLUICE_RETURN_IF_ERROR(section.choice("floor_kind", {"relative", "absolute"}, floorKind));
+  schedule.floorAbsolute = floorKind == 1;
+  SLUICE_RETURN_IF_ERROR(section.number("decay", schedule.decay));
+  return section.choice("decay_shape", {"linear", "1-sqrt"}, schedule.decayShape);
+}
+
+Status readData(const json &object, TrainingConfig &config) {
+  SLUICE_RETURN_IF_ERROR(checkKeys(object, {"mode", "unique_tokens", "seed", "reshuffle"}, "train.data"));
+  Section section(object, "train.data");
+  SLUICE_RETURN_IF_ERROR(section.choice("mode", {"concatenate", "document"}, config.mode));
+  int64_t unique = 0, seed = 0;
+  SLUICE_RETURN_IF_ERROR(section.count("unique_tokens", unique, 0));
+  SLUICE_RETURN_IF_ERROR(section.count("seed", seed, 0));
+  config.uniqueTokens = static_cast<uint64_t>(unique);
+  config.dataSeed = static_cast<uint64_t>(seed);
+  return section.flag("reshuffle", config.reshuffle);
+}
+
+Status readEvaluation(const json &object, TrainingConfig &config) {
+  SLUICE_RETURN_IF_ERROR(checkKeys(object, {"every_tokens", "at_tokens", "windows"}, "train.evaluation"));
+  Section section(object, "train.evaluation");
+  SLUICE_RETURN_IF_ERROR(section.count("every_tokens", config.evaluateEveryTokens, 0));
+  SLUICE_RETURN_IF_ERROR(section.count("windows", config.evaluationWindows, 0));
+  if (const json *list = section.find("at_tokens")) {
+    if (!list->is_array())
+      return usageError("train.evaluation.at_tokens: expected a list, found ", list->dump());
+    for (const json &item : *list) {
+      SLUICE_ASSIGN_OR_RETURN(int64_t tokens, Section::countOf(item, "train.evaluation.at_tokens"));
+      config.evaluateAtTokens.push_back(tokens);
+    }
+  }
+  return absl::OkStatus();
+}
+
+Status readLosses(const json &object, TrainingConfig &config) {
+  if (!object.is_object())
+    return usageError("train.losses: expected an object of weights, found ", object.type_name());
+  for (const auto &[name, weight] : object.items()) {
+    if (!weight.is_number())
+      return usageError("train.losses.", name, ": expected a weight, found ", weight.dump());
+    config.lossWeights.emplace_back(name, weight.get<double>());
+  }
+  return absl::OkStatus();
+}
+
+/// Applies "train.a.b=value" to the section.
+Status applySetting(json &section, const std::string &setting) {
+  size_t equals = setting.find('=');
+  if (equals == std::string::npos || setting.rfind("train.", 0) != 0)
+    return usageError("--set: expected train.KEY=VALUE, found '", setting,
+                      "'; other keys change the model, so compile a spec with them");
+  std::string path = setting.substr(6, equals - 6), text = setting.substr(equals + 1);
+  if (path.rfind("optimizer", 0) == 0 || path.rfind("losses", 0) == 0)
+    return usageError("--set: expected a key that is not compiled into the program, found 'train.", path,
+                      "'; change the spec and compile again");
+  json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (value.is_discarded())
+    value = text;
+  json *target = &section;
+  size_t start = 0;
+  for (size_t dot; (dot = path.find('.', start)) != std::string::npos; start = dot + 1) {
+    target = &(*target)[path.substr(start, dot - start)];
+    if (!target->is_null() && !target->is_object())
+      return usageError("--set: expected an object at 'train.", path.substr(0, dot), "', found ", target->dump());
+  }
+  (*target)[path.substr(start)] = value;
+  return absl::OkStatus();
+}
+
+/// Every value of the configuration, so that a run's record needs no knowledge of defaults.
+json resolve(const TrainingConfig &config, const json &section) {
+  static constexpr const char *kinds[] = {"cosine", "linear", "wsd", "constant"};
+  const ScheduleOptions &schedule = config.schedule;
+  json warmup;
+  switch (schedule.warmup.kind) {
+  case Warmup::Kind::Clip: warmup = "clip"; break;
+  case Warmup::Kind::Fraction: warmup = absl::StrFormat("%.17g%%", schedule.warmup.amount * 100); break;
+  case Warmup::Kind::Tokens: warmup = static_cast<int64_t>(schedule.warmup.amount); break;
+  }
+  return {
+      {"batch_tokens", config.batchTokens},
+      {"tokens", config.tokens},
+      {"lr", config.learningRate},
+      {"seed", config.seed},
+      {"optimizer", section.value("optimizer", json::object())},
+      {"losses", section.value("losses", json::object())},
+      {"schedule",
+       {{"kind", kinds[static_cast<int>(schedule.kind)]},
+        {"warmup", warmup},
+        {"floor", schedule.floor},
+        {"floor_kind", schedule.floorAbsolute ? "absolute" : "relative"},
+        {"decay", schedule.decay},
+        {"decay_shape", schedule.decayShape == DecayShape::Linear ? "linear" : "1-sqrt"}}},
+      {"data",
+       {{"mode", config.mode == WindowMode::Concatenate ? "concatenate" : "document"},
+        {"unique_tokens", config.uniqueTokens},
+        {"seed", config.dataSeed},
+        {"reshuffle", config.reshuffle}}},
+      {"evaluation",
+       {{"every_tokens", config.evaluateEveryTokens},
+        {"at_tokens", config.evaluateAtTokens},
+        {"windows", config.evaluationWindows}}},
+      {"checkpoint", {{"every_steps", config.checkpointEverySteps}, {"keep", config.keepCheckpoints}}},
+      {"log", {{"every_steps", config.logEverySteps}}},
+  };
+}
+
+} // namespace
+
+StatusOr<TrainingConfig> readTrainingConfig(const std::string &text, const TrainingOverrides &overrides) {
+  if (text.empty())
+    return usageError("the executable has no training section; expected one, found none; add 'train:' to the spec and "
+                      "compile again");
+  SLUICE_ASSIGN_OR_RETURN(json section, parseStrictJson(text, "training section"));
+  if (!section.is_object())
+    return usageError("train: expected an object, found ", section.type_name());
+  for (const std::string &setting : overrides.settings)
+    SLUICE_RETURN_IF_ERROR(applySetting(section, setting));
+  SLUICE_RETURN_IF_ERROR(checkKeys(section, sectionKeys, "train"));
+
+  TrainingConfig config;
+  Section top(section, "train");
+  SLUICE_RETURN_IF_ERROR(top.count("batch_tokens", config.batchTokens, 1));
+  SLUICE_RETURN_IF_ERROR(top.count("tokens", config.tokens, 1));
+  SLUICE_RETURN_IF_ERROR(top.number("lr", config.learningRate));
+  SLUICE_RETURN_IF_ERROR(top.count("seed", config.seed, 0));
+  if (overrides.tokens)
+    config.tokens = *overrides.tokens;
+  if (overrides.seed)
+    config.seed = *overrides.seed;
+  if (config.batchTokens < 1)
+    return usageError("train.batch_tokens: expected the tokens of a step, found none");
+  if (config.tokens < 1)
+    return usageError("train.tokens: expected the horizon of the run, found none; give --tokens, e.g. --tokens 2M");
+  if (!(config.learningRate > 0))
+    return usageError("train.lr: expected a positive learning rate, found ", config.learningRate);
+  config.evaluateEveryTokens = (config.tokens + 9) / 10;
+
+  if (const json *schedule = top.find("schedule"))
+    SLUICE_RETURN_IF_ERROR(readSchedule(*schedule, config.schedule));
+  if (const json *data = top.find("data"))
+    SLUICE_RETURN_IF_ERROR(readData(*data, config));
+  if (const json *evaluation = top.find("evaluation"))
+    SLUICE_RETURN_IF_ERROR(readEvaluation(*evaluation, config));
+  if (const json *losses = top.find("losses"))
+    SLUICE_RETURN_IF_ERROR(readLosses(*losses, config));
+  if (const json *checkpoint = top.find("checkpoint")) {
+    SLUICE_RETURN_IF_ERROR(checkKeys(*checkpoint, {"every_steps", "keep"}, "train.checkpoint"));
+    Section keys(*checkpoint, "train.checkpoint");
+    int64_t keep = config.keepCheckpoints;
+    SLUICE_RETURN_IF_ERROR(keys.count("every_steps", config.checkpointEverySteps, 1));
+    SLUICE_RETURN_IF_ERROR(keys.count("keep", keep, 1));
+    config.keepCheckpoints = static_cast<int>(std::min<int64_t>(keep, 1 << 20));
+  }
+  if (const json *log = top.find("log")) {
+    SLUICE_RETURN_IF_ERROR(checkKeys(*log, {"every_steps"}, "train.log"));
+    SLUICE_RETURN_IF_ERROR(Section(*log, "train.log").count("every_steps", config.logEverySteps, 1));
+  }
+  config.resolved = resolve(config, section);
+  return config;
+}
+
+} // namespace sluice
