@@ -139,8 +139,8 @@ private:
                                    builder.getBoolAttr(moe.allowConstantGate));
       auto ignore = builder.getI64IntegerAttr(-100);
       if (config.balanceWeight != 0) {
-        Value loss = SwitchBalanceOp::create(builder, at("balance"), route.getProbabilities(), targets,
-                                             route.getRouting(), builder.getBoolAttr(moe.score == "sigmoid"), ignore);
+        Value loss = SwitchBalanceOp::create(builder, at("balance"), route.getProbabilities(), route.getRouting(),
+                                             targets, builder.getBoolAttr(moe.score == "sigmoid"), ignore);
         AuxiliaryLossOp::create(builder, at("balance"), builder.getStringAttr("balance"), loss,
                                 builder.getF64FloatAttr(config.balanceWeight));
       }

@@ -1,0 +1,112 @@
+#include "dialects/sluice/Notation.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+
+namespace sluice {
+namespace {
+
+/// `{layer}` replaced by the iteration.
+std::string fillLayer(llvm::StringRef name, int64_t layer) {
+  std::string text = name.str();
+  constexpr llvm::StringLiteral placeholder = "{layer}";
+  for (size_t at = text.find(placeholder); at != std::string::npos; at = text.find(placeholder))
+    text.replace(at, placeholder.size(), std::to_string(layer));
+  return text;
+}
+
+ParameterInfo parameterOf(ParamOp param, const OpPlace &place) {
+  ParameterInfo info;
+  info.name = joinPath(place.path, param.getName());
+  info.type = cast<RankedTensorType>(param.getValue().getType());
+  info.init = param.getInit();
+  info.kind = param.getRole().str();
+  info.checkpoint = param.getCheckpoint() ? fillLayer(*param.getCheckpoint(), place.layer) : info.name;
+  info.decay = param.getDecay().value_or(info.type.getRank() >= 2);
+  if (place.experts) {
+    auto routing = cast<RoutingType>(ExpertsOp(place.experts).getRouting().getType());
+    info.experts = routing.getExperts();
+    info.active = routing.getTopK();
+    llvm::SmallVector<int64_t> shape{info.experts};
+    llvm::append_range(shape, info.type.getShape());
+    info.type = RankedTensorType::get(shape, info.type.getElementType());
+  }
+  return info;
+}
+
+ParameterInfo parameterOf(StateOp state) {
+  return {state.getSymName().str(),
+          cast<RankedTensorType>(state.getType()),
+          state.getInit(),
+          state.getKind().str(),
+          state.getCheckpoint().str(),
+          state.getDecay(),
+          static_cast<int64_t>(state.getExperts()),
+          static_cast<int64_t>(state.getActive())};
+}
+
+} // namespace
+
+std::string joinPath(llvm::StringRef path, llvm::StringRef name) {
+  if (path.empty() || name.empty())
+    return (path + name).str();
+  return (path + "." + name).str();
+}
+
+void visitOps(Block &block, llvm::function_ref<void(Operation *, const OpPlace &)> visit, OpPlace place) {
+  for (Operation &op : block) {
+    OpPlace own = place;
+    if (OriginAttr origin = originOf(&op)) {
+      own.path = origin.getPath().str();
+      own.layer = origin.getLayer();
+      own.role = origin.getRole().str();
+      own.direction = origin.getDirection().str();
+    }
+    visit(&op, own);
+    if (auto repeat = dyn_cast<RepeatOp>(op)) {
+      for (int64_t i = 0; i < static_cast<int64_t>(repeat.getTimes()); ++i) {
+        OpPlace inner = own;
+        inner.path = joinPath(joinPath(own.path, repeat.getName()), std::to_string(i));
+        inner.layer = i;
+        visitOps(repeat.getBody().front(), visit, inner);
+      }
+      continue;
+    }
+    OpPlace inner = own;
+    if (auto scope = dyn_cast<ScopeOp>(op)) {
+      inner.path = joinPath(own.path, scope.getName());
+      if (scope.getRole())
+        inner.role = scope.getRole()->str();
+    } else if (auto experts = dyn_cast<ExpertsOp>(op)) {
+      inner.experts = experts;
+    } else if (isa<Countable, Evaluable>(op)) {
+      continue; // the body of a map is one op's formula, not ops of the model
+    }
+    for (Region &region : op.getRegions())
+      for (Block &body : region)
+        visitOps(body, visit, inner);
+  }
+}
+
+std::vector<ParameterInfo> parametersOf(ModuleOp module) {
+  std::vector<ParameterInfo> parameters;
+  for (auto state : module.getOps<StateOp>())
+    if (state.getRole() == "parameter")
+      parameters.push_back(parameterOf(state));
+  if (!parameters.empty())
+    return parameters;
+  llvm::StringSet<> seen;
+  for (auto graph : module.getOps<GraphOp>())
+    visitOps(*graph.getBlock(), [&](Operation *op, const OpPlace &place) {
+      if (auto param = dyn_cast<ParamOp>(op)) {
+        ParameterInfo info = parameterOf(param, place);
+        if (seen.insert(info.name).second)
+          parameters.push_back(std::move(info));
+      }
+    });
+  return parameters;
+}
+
+} // namespace sluice
