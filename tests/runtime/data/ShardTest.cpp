@@ -8,8 +8,6 @@
 namespace sluice {
 namespace {
 
-using ::testing::HasSubstr;
-
 const std::string tokenizerHash = sha256Hex("a tokenizer");
 
 /// A shard of three documents: 5, 1 and 2 tokens.
@@ -90,7 +88,7 @@ TEST(Shard, EveryFlippedBitIsRefused) {
 
 TEST(Shard, ForeignFilesAreRefused) {
   test::TemporaryFolder folder;
-  EXPECT_THAT(test::message(openBytes(folder, std::string(4096, 'x'))), HasSubstr("another kind of file"));
+  EXPECT_HAS(test::message(openBytes(folder, std::string(4096, 'x'))), "another kind of file");
   EXPECT_EQ(Shard::open(folder / "missing").status().code(), absl::StatusCode::kNotFound);
 }
 
@@ -106,26 +104,25 @@ TEST(Shard, ForgedFieldsAreNamed) {
     return test::message(status);
   };
   const size_t ids = 144, table = 144 + 16;
-  EXPECT_THAT(forged(8, uint32_t{2}), HasSubstr("expected shard version 1, found 2"));
-  EXPECT_THAT(forged(12, uint32_t{3}), HasSubstr("width 3"));
-  EXPECT_THAT(forged(16, uint64_t{0}), HasSubstr("found 0"));
-  EXPECT_THAT(forged(16, uint64_t{65537}), HasSubstr("found 65537"));
-  EXPECT_THAT(forged(16, uint64_t{299}),
-              HasSubstr("expected ids below the vocabulary 299, found 299 at token 2"));
-  EXPECT_THAT(forged(24, uint32_t{300}), HasSubstr("delimiter"));
-  EXPECT_THAT(forged(28, uint32_t{1}), HasSubstr("reserved"));
-  EXPECT_THAT(forged(32, uint64_t{2}), HasSubstr("size does not fit"));
-  EXPECT_THAT(forged(32, uint64_t{0}), HasSubstr("size does not fit"));
-  EXPECT_THAT(forged(40, ~uint64_t{0}), HasSubstr("size does not fit"));
-  EXPECT_THAT(forged(40, uint64_t{1} << 63), HasSubstr("size does not fit"));
-  EXPECT_THAT(forged(40, uint64_t{7}), HasSubstr("expected zero bytes")); // the same padded size
-  EXPECT_THAT(forged(115, uint8_t{1}), HasSubstr("reserved"));
-  EXPECT_THAT(forged(ids + 4, uint16_t{300}), HasSubstr("found 300 at token 2"));
-  EXPECT_THAT(forged(table, uint64_t{1}), HasSubstr("document 0"));
-  EXPECT_THAT(forged(table + 24, uint64_t{0}), HasSubstr("document 0"));
-  EXPECT_THAT(forged(table + 48, uint64_t{9}), HasSubstr("document 1"));
-  EXPECT_THAT(forged(table + 32, uint64_t{0}), HasSubstr("bytes"));
-  EXPECT_THAT(forged(table + 8, uint64_t{37}), HasSubstr("1 to 4 bytes"));
+  EXPECT_HAS(forged(8, uint32_t{2}), "expected shard version 1, found 2");
+  EXPECT_HAS(forged(12, uint32_t{3}), "width 3");
+  EXPECT_HAS(forged(16, uint64_t{0}), "found 0");
+  EXPECT_HAS(forged(16, uint64_t{65537}), "found 65537");
+  EXPECT_HAS(forged(16, uint64_t{299}), "expected ids below the vocabulary 299, found 299 at token 2");
+  EXPECT_HAS(forged(24, uint32_t{300}), "delimiter");
+  EXPECT_HAS(forged(28, uint32_t{1}), "reserved");
+  EXPECT_HAS(forged(32, uint64_t{2}), "size does not fit");
+  EXPECT_HAS(forged(32, uint64_t{0}), "size does not fit");
+  EXPECT_HAS(forged(40, ~uint64_t{0}), "size does not fit");
+  EXPECT_HAS(forged(40, uint64_t{1} << 63), "size does not fit");
+  EXPECT_HAS(forged(40, uint64_t{7}), "expected zero bytes"); // the same padded size
+  EXPECT_HAS(forged(115, uint8_t{1}), "reserved");
+  EXPECT_HAS(forged(ids + 4, uint16_t{300}), "found 300 at token 2");
+  EXPECT_HAS(forged(table, uint64_t{1}), "document 0");
+  EXPECT_HAS(forged(table + 24, uint64_t{0}), "document 0");
+  EXPECT_HAS(forged(table + 48, uint64_t{9}), "document 1");
+  EXPECT_HAS(forged(table + 32, uint64_t{0}), "bytes");
+  EXPECT_HAS(forged(table + 8, uint64_t{37}), "1 to 4 bytes");
 }
 
 } // namespace

@@ -5,7 +5,6 @@
 #include "runtime/support/Philox.h"
 
 #include <filesystem>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <string>
 #include <unistd.h>
@@ -56,6 +55,11 @@ inline std::string message(const Status &status) {
   return std::string(status.message());
 }
 
+/// For EXPECT_HAS: a failure prints both texts.
+inline bool contains(const std::string &text, const std::string &part) {
+  return text.find(part) != std::string::npos;
+}
+
 /// Options that pack `text` into `folder`/data.
 inline PackOptions packOptions(const TemporaryFolder &folder, const std::string &text, int vocabulary = 320) {
   PackOptions options;
@@ -67,6 +71,8 @@ inline PackOptions packOptions(const TemporaryFolder &folder, const std::string 
 }
 
 } // namespace sluice::test
+
+#define EXPECT_HAS(text, part) EXPECT_PRED2(::sluice::test::contains, text, part)
 
 #define ASSERT_OK(expression)                                                                                \
   do {                                                                                                       \

@@ -10,8 +10,6 @@
 namespace sluice {
 namespace {
 
-using ::testing::HasSubstr;
-
 StatusOr<Tokenizer> trainOn(const std::string &text, int vocabulary) {
   return Tokenizer::train([&](const Tokenizer::TextVisitor &visit) { visit(text); }, vocabulary);
 }
@@ -157,7 +155,7 @@ TEST(Tokenizer, RefusesWhatItCannotTrain) {
   EXPECT_EQ(exitCode(tooSmall.status()), ExitCode::Usage);
   auto tooLarge = trainOn("a few words only, a few\n", 4096);
   EXPECT_EQ(exitCode(tooLarge.status()), ExitCode::Usage);
-  EXPECT_THAT(test::message(tooLarge.status()), HasSubstr("at most"));
+  EXPECT_HAS(test::message(tooLarge.status()), "at most");
   auto nothing = trainOn("", 4096);
   EXPECT_EQ(exitCode(nothing.status()), ExitCode::Usage);
 }
@@ -168,7 +166,7 @@ TEST(Tokenizer, RefusesForeignFiles) {
     auto tokenizer = Tokenizer::fromBytes(bytes, "x.model");
     ASSERT_FALSE(tokenizer.ok());
     EXPECT_EQ(exitCode(tokenizer.status()), ExitCode::BadInput);
-    EXPECT_THAT(test::message(tokenizer.status()), HasSubstr("x.model"));
+    EXPECT_HAS(test::message(tokenizer.status()), "x.model");
   }
 }
 

@@ -10,7 +10,6 @@
 namespace sluice {
 namespace {
 
-using ::testing::HasSubstr;
 using Ids = std::vector<int32_t>;
 
 class Windows : public ::testing::Test {
@@ -190,7 +189,7 @@ TEST_F(Windows, UniqueTokensAreANestedPrefix) {
   tooMany.uniqueTokens = all.size() + 1;
   auto refused = WindowStream::open(dataset->train(), dataset->tokenizer(), tooMany);
   EXPECT_EQ(exitCode(refused.status()), ExitCode::Usage);
-  EXPECT_THAT(test::message(refused.status()), HasSubstr(concat("at most ", all.size())));
+  EXPECT_HAS(test::message(refused.status()), concat("at most ", all.size()));
 }
 
 TEST_F(Windows, UniqueTokensCutTheLastDocument) {
@@ -278,8 +277,8 @@ TEST_F(Windows, TooLittleDataIsAnErrorWithTheNumbers) {
   tight.seq += 1;
   auto refused = WindowStream::open(dataset->train(), dataset->tokenizer(), tight);
   EXPECT_EQ(exitCode(refused.status()), ExitCode::Usage);
-  EXPECT_THAT(test::message(refused.status()), HasSubstr(concat("seq + 1 = ", available + 1)));
-  EXPECT_THAT(test::message(refused.status()), HasSubstr(concat("found ", available)));
+  EXPECT_HAS(test::message(refused.status()), concat("seq + 1 = ", available + 1));
+  EXPECT_HAS(test::message(refused.status()), concat("found ", available));
   tight.seq = 0;
   EXPECT_EQ(exitCode(WindowStream::open(dataset->train(), dataset->tokenizer(), tight).status()),
             ExitCode::Usage);
