@@ -52,19 +52,6 @@ StatusOr<int64_t> parseCount(std::string_view text, std::string_view what) {
   return static_cast<int64_t>(rounded);
 }
 
-std::string formatCount(double value) {
-  static constexpr const char *units[] = {"", "K", "M", "B", "T"};
-  int unit = 0;
-  while (std::abs(value) >= 999.5 && unit < 4) {
-    value /= 1000;
-    ++unit;
-  }
-  if (unit == 0)
-    return absl::StrFormat("%.0f", value);
-  int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
-  return absl::StrFormat("%.*f%s", decimals, value, units[unit]);
-}
-
 std::string nearestName(std::string_view name, const std::vector<std::string> &candidates) {
   std::string best;
   size_t bestDistance = std::max<size_t>(2, name.size() / 3) + 1;

@@ -15,9 +15,6 @@ namespace sluice {
 /// whole, or one above 2^53.
 StatusOr<int64_t> parseCount(std::string_view text, std::string_view what);
 
-/// 1234567 as "1.23M", 950 as "950".
-std::string formatCount(double value);
-
 /// The candidate nearest to `name` by edit distance, or an empty text when none is near; for hints.
 std::string nearestName(std::string_view name, const std::vector<std::string> &candidates);
 

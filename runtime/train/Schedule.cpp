@@ -28,21 +28,21 @@ StatusOr<Schedule> Schedule::create(const ScheduleOptions &options, double peak,
     return usageError("schedule: expected at least one step, found ", steps, "; raise --tokens");
   double floor = options.floorAbsolute ? options.floor : options.floor * peak;
   if (!(floor >= 0) || !(floor <= peak))
-    return usageError("train.schedule.floor: expected a rate between 0 and the peak ", peak, ", found ", floor);
+    return usageError("schedule.floor: expected a rate between 0 and the peak ", peak, ", found ", floor);
   if (!isShare(options.decay))
-    return usageError("train.schedule.decay: expected a share between 0 and 1, found ", options.decay);
+    return usageError("schedule.decay: expected a share between 0 and 1, found ", options.decay);
   double warmup = 0, amount = options.warmup.amount;
   switch (options.warmup.kind) {
   case Warmup::Kind::Tokens: warmup = std::ceil(amount / static_cast<double>(batchTokens)); break;
   case Warmup::Kind::Fraction:
     if (!isShare(amount))
-      return usageError("train.schedule.warmup: expected a share between 0 and 1, found ", amount);
+      return usageError("schedule.warmup: expected a share between 0 and 1, found ", amount);
     warmup = std::round(amount * static_cast<double>(steps));
     break;
   case Warmup::Kind::Clip: warmup = std::round(std::clamp(0.01 * static_cast<double>(steps), 200.0, 2000.0)); break;
   }
   if (!(warmup >= 0))
-    return usageError("train.schedule.warmup: expected at least 0, found ", amount);
+    return usageError("schedule.warmup: expected at least 0, found ", amount);
   Schedule schedule;
   schedule.options = options;
   schedule.peak = peak;

@@ -4,6 +4,7 @@
 #include "runtime/train/Count.h"
 
 #include "absl/strings/numbers.h"
+#include <algorithm>
 #include <cmath>
 
 namespace sluice {
@@ -101,7 +102,7 @@ private:
 };
 
 StatusOr<Warmup> readWarmup(const json &value) {
-  const std::string place = "train.schedule.warmup";
+  const std::string place = "schedule.warmup";
   if (value.is_string()) {
     const std::string &text = value.get_ref<const std::string &>();
     if (text == "clip")
@@ -121,8 +122,8 @@ StatusOr<Warmup> readWarmup(const json &value) {
 
 Status readSchedule(const json &object, ScheduleOptions &schedule) {
   SLUICE_RETURN_IF_ERROR(
-      checkKeys(object, {"kind", "warmup", "floor", "floor_kind", "decay", "decay_shape"}, "train.schedule"));
-  Section section(object, "train.schedule");
+      checkKeys(object, {"kind", "warmup", "floor", "floor_kind", "decay", "decay_shape"}, "schedule"));
+  Section section(object, "schedule");
   SLUICE_RETURN_IF_ERROR(section.choice("kind", {"cosine", "linear", "wsd", "constant"}, schedule.kind));
   if (const json *warmup = section.find("warmup")) {
     SLUICE_ASSIGN_OR_RETURN(schedule.warmup, readWarmup(*warmup));
@@ -136,8 +137,8 @@ Status readSchedule(const json &object, ScheduleOptions &schedule) {
 }
 
 Status readData(const json &object, TrainingConfig &config) {
-  SLUICE_RETURN_IF_ERROR(checkKeys(object, {"mode", "unique_tokens", "seed", "reshuffle"}, "train.data"));
-  Section section(object, "train.data");
+  SLUICE_RETURN_IF_ERROR(checkKeys(object, {"mode", "unique_tokens", "seed", "reshuffle"}, "data"));
+  Section section(object, "data");
   SLUICE_RETURN_IF_ERROR(section.choice("mode", {"concatenate", "document"}, config.mode));
   int64_t unique = 0, seed = 0;
   SLUICE_RETURN_IF_ERROR(section.count("unique_tokens", unique, 0));
@@ -148,15 +149,15 @@ Status readData(const json &object, TrainingConfig &config) {
 }
 
 Status readEvaluation(const json &object, TrainingConfig &config) {
-  SLUICE_RETURN_IF_ERROR(checkKeys(object, {"every_tokens", "at_tokens", "windows"}, "train.evaluation"));
-  Section section(object, "train.evaluation");
+  SLUICE_RETURN_IF_ERROR(checkKeys(object, {"every_tokens", "at_tokens", "windows"}, "evaluation"));
+  Section section(object, "evaluation");
   SLUICE_RETURN_IF_ERROR(section.count("every_tokens", config.evaluateEveryTokens, 0));
   SLUICE_RETURN_IF_ERROR(section.count("windows", config.evaluationWindows, 0));
   if (const json *list = section.find("at_tokens")) {
     if (!list->is_array())
-      return usageError("train.evaluation.at_tokens: expected a list, found ", list->dump());
+      return usageError("evaluation.at_tokens: expected a list, found ", list->dump());
     for (const json &item : *list) {
-      SLUICE_ASSIGN_OR_RETURN(int64_t tokens, Section::countOf(item, "train.evaluation.at_tokens"));
+      SLUICE_ASSIGN_OR_RETURN(int64_t tokens, Section::countOf(item, "evaluation.at_tokens"));
       config.evaluateAtTokens.push_back(tokens);
     }
   }
@@ -165,36 +166,43 @@ Status readEvaluation(const json &object, TrainingConfig &config) {
 
 Status readLosses(const json &object, TrainingConfig &config) {
   if (!object.is_object())
-    return usageError("train.losses: expected an object of weights, found ", object.type_name());
+    return usageError("losses: expected an object of weights, found ", object.type_name());
   for (const auto &[name, weight] : object.items()) {
     if (!weight.is_number())
-      return usageError("train.losses.", name, ": expected a weight, found ", weight.dump());
+      return usageError("losses.", name, ": expected a weight, found ", weight.dump());
     config.lossWeights.emplace_back(name, weight.get<double>());
   }
   return absl::OkStatus();
 }
 
-/// Applies "train.a.b=value" to the section.
+/// Applies "train.lr=3e-4" or "schedule.kind=linear" to the training section.
 Status applySetting(json &section, const std::string &setting) {
   size_t equals = setting.find('=');
-  if (equals == std::string::npos || setting.rfind("train.", 0) != 0)
-    return usageError("--set: expected train.KEY=VALUE, found '", setting,
-                      "'; other keys change the model, so compile a spec with them");
-  std::string path = setting.substr(6, equals - 6), text = setting.substr(equals + 1);
-  if (path.rfind("optimizer", 0) == 0 || path.rfind("losses", 0) == 0)
-    return usageError("--set: expected a key that is not compiled into the program, found 'train.", path,
+  std::string path = setting.substr(0, equals);
+  std::string head = path.substr(0, path.find('.'));
+  if (head == "optimizer" || head == "losses")
+    return usageError("--set: expected a key that is not compiled into the program, found '", path,
                       "'; change the spec and compile again");
+  static const std::vector<std::string> open = {"train", "schedule", "data", "evaluation", "checkpoint", "log"};
+  if (equals == std::string::npos || path.size() == head.size() ||
+      std::find(open.begin(), open.end(), head) == open.end())
+    return usageError("--set: expected KEY=VALUE with a key of train, schedule, data, evaluation, checkpoint or log, found '",
+                      setting, "'; other keys change the model, so set them when it is compiled");
+  if (head == "train")
+    path = path.substr(head.size() + 1);
+  std::string text = setting.substr(equals + 1);
   json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (value.is_discarded())
     value = text;
-  json *target = &section;
-  size_t start = 0;
-  for (size_t dot; (dot = path.find('.', start)) != std::string::npos; start = dot + 1) {
-    target = &(*target)[path.substr(start, dot - start)];
-    if (!target->is_null() && !target->is_object())
-      return usageError("--set: expected an object at 'train.", path.substr(0, dot), "', found ", target->dump());
+  size_t dot = path.find('.');
+  if (dot == std::string::npos) {
+    section[path] = value;
+    return absl::OkStatus();
   }
-  (*target)[path.substr(start)] = value;
+  json &object = section[path.substr(0, dot)];
+  if (!object.is_null() && !object.is_object())
+    return usageError("--set: expected a section at '", path.substr(0, dot), "', found ", object.dump());
+  object[path.substr(dot + 1)] = value;
   return absl::OkStatus();
 }
 
@@ -276,17 +284,20 @@ StatusOr<TrainingConfig> readTrainingConfig(const std::string &text, const Train
   if (const json *losses = top.find("losses"))
     SLUICE_RETURN_IF_ERROR(readLosses(*losses, config));
   if (const json *checkpoint = top.find("checkpoint")) {
-    SLUICE_RETURN_IF_ERROR(checkKeys(*checkpoint, {"every_steps", "keep"}, "train.checkpoint"));
-    Section keys(*checkpoint, "train.checkpoint");
+    SLUICE_RETURN_IF_ERROR(checkKeys(*checkpoint, {"every_steps", "keep"}, "checkpoint"));
+    Section keys(*checkpoint, "checkpoint");
     int64_t keep = config.keepCheckpoints;
     SLUICE_RETURN_IF_ERROR(keys.count("every_steps", config.checkpointEverySteps, 1));
     SLUICE_RETURN_IF_ERROR(keys.count("keep", keep, 1));
     config.keepCheckpoints = static_cast<int>(std::min<int64_t>(keep, 1 << 20));
   }
   if (const json *log = top.find("log")) {
-    SLUICE_RETURN_IF_ERROR(checkKeys(*log, {"every_steps"}, "train.log"));
-    SLUICE_RETURN_IF_ERROR(Section(*log, "train.log").count("every_steps", config.logEverySteps, 1));
+    SLUICE_RETURN_IF_ERROR(checkKeys(*log, {"every_steps"}, "log"));
+    SLUICE_RETURN_IF_ERROR(Section(*log, "log").count("every_steps", config.logEverySteps, 1));
   }
+  SLUICE_RETURN_IF_ERROR(Schedule::create(config.schedule, config.learningRate, config.stepsFor(config.tokens),
+                                          config.batchTokens)
+                             .status());
   config.resolved = resolve(config, section);
   return config;
 }

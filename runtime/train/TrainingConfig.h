@@ -45,11 +45,12 @@ struct TrainingConfig {
 /// What the command line says about the configuration.
 struct TrainingOverrides {
   std::optional<int64_t> tokens, seed;
-  std::vector<std::string> settings; // "train.lr=3e-4": a path below the training section and a JSON value or text
+  std::vector<std::string> settings; // "train.lr=3e-4", "schedule.kind=linear": a spec's key and its value
 };
 
 /// Reads the training section of an executable. Errors (usage): unknown keys with the nearest known one, wrong types,
-/// a missing horizon, a setting of what is compiled into the program (train.optimizer, train.losses).
+/// a missing horizon, values that fit no schedule, a setting of what is compiled into the program (optimizer, losses).
+/// A message starts with the spec's key, e.g. "schedule.floor: expected ...".
 StatusOr<TrainingConfig> readTrainingConfig(const std::string &json, const TrainingOverrides &overrides);
 
 } // namespace sluice

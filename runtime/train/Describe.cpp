@@ -1,0 +1,65 @@
+// The text of a dry run.
+#include "runtime/executor/MemoryPlan.h"
+#include "runtime/train/StepRunner.h"
+#include "runtime/train/Trainer.h"
+#include "runtime/train/TrainingData.h"
+
+namespace sluice {
+namespace {
+
+/// Bytes of a checkpoint: parameters and moments.
+uint64_t checkpointBytes(const ExecutableDescription &model) {
+  uint64_t bytes = 0;
+  for (const StateTensor &tensor : model.tensors)
+    if (tensor.role != TensorRole::Gradient)
+      bytes += tensor.place.bytes();
+  return bytes;
+}
+
+void countsOf(const nlohmann::json &value, const std::string &path, std::string &out) {
+  if (value.is_object())
+    for (const auto &[key, inner] : value.items())
+      countsOf(inner, path.empty() ? key : path + "." + key, out);
+  else if (value.is_string() || value.is_number())
+    out += absl::StrFormat("  %-48s %24s\n", path, value.is_string() ? value.get<std::string>() : value.dump());
+}
+
+} // namespace
+
+StatusOr<std::string> describeTraining(const Executable &executable, const TrainOptions &options) {
+  const ExecutableDescription &model = executable.description;
+  SLUICE_ASSIGN_OR_RETURN(TrainingConfig config, readTrainingConfig(model.training, options.overrides));
+  int64_t horizon = config.stepsFor(config.tokens);
+  SLUICE_ASSIGN_OR_RETURN(Schedule schedule, Schedule::create(config.schedule, config.learningRate, horizon,
+                                                              config.batchTokens));
+  std::string out = "Settings\n";
+  for (const auto &[key, value] : config.resolved.items())
+    out += absl::StrFormat("  %-16s %s\n", key, value.dump());
+  out += concat("\nSchedule\n  ", schedule.describe(), "\n");
+  for (int part = 0; part <= 10; ++part) {
+    int64_t step = std::max<int64_t>(1, horizon * part / 10);
+    out += absl::StrFormat("  step %10d %14d tokens  learning rate %.4e\n", step, step * config.batchTokens,
+                           schedule.rate(step));
+  }
+  if (!options.dataFolder.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<TrainingData> data,
+                            TrainingData::open(model, config, options.dataFolder));
+    double windows = static_cast<double>(horizon) * static_cast<double>(config.batchTokens) /
+                     static_cast<double>(data->training.seq());
+    out += absl::StrFormat("\nData\n  training   %14d tokens in %d windows of %d, %.2f epochs\n"
+                           "  validation %14d tokens in %d windows\n",
+                           data->training.tokensPerEpoch(), data->training.windows(), data->training.seq(),
+                           windows / static_cast<double>(data->training.windows()),
+                           data->validation->tokensPerEpoch(), data->validation->windows());
+  }
+  out += concat("\nMemory\n", formatMemoryPlan(model));
+  out += concat("  checkpoint               ", formatBytes(checkpointBytes(model)), "\n\nLedger\n");
+  auto ledger = nlohmann::json::parse(model.ledger, nullptr, /*allow_exceptions=*/false);
+  for (const char *key : {"parameters", "flops"})
+    if (ledger.is_object() && ledger.contains(key))
+      countsOf(ledger[key], key, out);
+  SLUICE_RETURN_IF_ERROR(checkMemoryPlan(model, options.memoryLimit, "this machine"));
+  return out;
+}
+
+} // namespace sluice
