@@ -1,0 +1,178 @@
+#include "runtime/device/cpu/Arguments.h"
+#include "runtime/device/cpu/Kernels.h"
+#include "runtime/device/cpu/RowMath.h"
+
+#include <cmath>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "runtime/device/cpu/Optimizer.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+// AdamW (Loshchilov and Hutter 2019) as PyTorch computes it. With the gradient g summed over `tokens` tokens and n the
+// norm of all sums: g <- g / tokens, times min(1, clip / (n / tokens + 1e-6)) when clip > 0;
+//   m <- beta1 m + (1 - beta1) g,  v <- beta2 v + (1 - beta2) g^2,
+//   w <- w - lr decay w,  w <- w - lr (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) + epsilon).
+// A norm that is not finite, or no token, leaves w, m and v. The gradient becomes zero in any case.
+
+#ifndef SLUICE_CPU_ADAM_STEP
+#define SLUICE_CPU_ADAM_STEP
+namespace sluice::cpu {
+/// One step's numbers, the same for every element.
+struct AdamStep {
+  bool update;
+  float gradientScale, beta1, beta2, keep, rate, inverseRoot, epsilon;
+};
+} // namespace sluice::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace sluice::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+void adamRange(const AdamStep &step, int64_t n, float *w, float *m, float *v, float *gradient) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto scale = hn::Set(d, step.gradientScale), beta1 = hn::Set(d, step.beta1), beta2 = hn::Set(d, step.beta2);
+  const auto rest1 = hn::Set(d, 1.0f - step.beta1), rest2 = hn::Set(d, 1.0f - step.beta2);
+  const auto keep = hn::Set(d, step.keep), rate = hn::Set(d, step.rate);
+  const auto inverseRoot = hn::Set(d, step.inverseRoot), epsilon = hn::Set(d, step.epsilon);
+  auto advance = [&](float *pw, float *pm, float *pv, float *pg) {
+    const auto g = hn::Mul(hn::LoadU(d, pg), scale);
+    const auto newM = hn::MulAdd(beta1, hn::LoadU(d, pm), hn::Mul(rest1, g));
+    const auto newV = hn::MulAdd(beta2, hn::LoadU(d, pv), hn::Mul(rest2, hn::Mul(g, g)));
+    const auto denominator = hn::MulAdd(hn::Sqrt(newV), inverseRoot, epsilon);
+    hn::StoreU(newM, d, pm);
+    hn::StoreU(newV, d, pv);
+    hn::StoreU(hn::NegMulAdd(rate, hn::Div(newM, denominator), hn::Mul(keep, hn::LoadU(d, pw))), d, pw);
+    hn::StoreU(hn::Zero(d), d, pg);
+  };
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    advance(w + i, m + i, v + i, gradient + i);
+  if (i == n)
+    return;
+  HWY_ALIGN float part[4][HWY_MAX_BYTES / sizeof(float)] = {};
+  float *const all[4] = {w + i, m + i, v + i, gradient + i};
+  for (int k = 0; k < 4; ++k)
+    for (int64_t j = 0; j < n - i; ++j)
+      part[k][j] = all[k][j];
+  advance(part[0], part[1], part[2], part[3]);
+  for (int k = 0; k < 4; ++k)
+    for (int64_t j = 0; j < n - i; ++j)
+      all[k][j] = part[k][j];
+}
+
+} // namespace sluice::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sluice::cpu {
+HWY_EXPORT(adamRange);
+
+namespace {
+
+constexpr int64_t grain = 1 << 15;
+
+/// A scalar operand of any number type.
+double readScalar(const Tensor &tensor) {
+  switch (tensor.type) {
+  case ElementType::I32: return *tensor.as<int32_t>();
+  case ElementType::I64: return static_cast<double>(*tensor.as<int64_t>());
+  case ElementType::F64: return *tensor.as<double>();
+  default: return *tensor.f32();
+  }
+}
+
+struct AdamSettings {
+  double beta1, beta2, epsilon, decay, clip;
+
+  AdamStep step(double learningRate, double index, double tokens, double norm) const {
+    AdamStep step{};
+    step.update = std::isfinite(norm) && tokens > 0;
+    if (!step.update)
+      return step;
+    const double shrink = clip > 0 ? std::min(1.0, clip / (norm / tokens + 1e-6)) : 1.0;
+    step.gradientScale = static_cast<float>(shrink / tokens);
+    step.beta1 = static_cast<float>(beta1);
+    step.beta2 = static_cast<float>(beta2);
+    step.keep = static_cast<float>(1.0 - learningRate * decay);
+    step.rate = static_cast<float>(learningRate / (1.0 - std::pow(beta1, index)));
+    step.inverseRoot = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(beta2, index)));
+    step.epsilon = static_cast<float>(epsilon);
+    return step;
+  }
+};
+
+} // namespace
+
+StatusOr<PreparedKernel> prepareAdamW(PrepareContext &context) {
+  Arguments arguments(context);
+  arguments.inputs(8);
+  arguments.outputs(4);
+  Tensor places[4], scalars[4];
+  for (size_t i = 0; i < 4; ++i) {
+    places[i] = arguments.input(i);
+    const Tensor output = arguments.output(i);
+    arguments.require(output.data == places[i].data && output.elements == places[i].elements,
+                      "w, m, v and gradient are updated in place: outputs must be the first four inputs");
+    arguments.require(places[i].elements == places[0].elements, "w, m, v and gradient must have one size");
+    scalars[i] = arguments.anyInput(4 + i);
+    arguments.elements(scalars[i], 1, "learning_rate, step, tokens and norm");
+    arguments.require(scalars[i].type != ElementType::BF16 && scalars[i].type != ElementType::U8,
+                      "learning_rate, step, tokens and norm must be f32, f64, i32 or i64");
+  }
+  const AdamSettings settings{arguments.number("beta1"), arguments.number("beta2"), arguments.number("epsilon"),
+                              arguments.number("weight_decay"), arguments.number("clip")};
+  arguments.require(settings.beta1 >= 0 && settings.beta1 < 1 && settings.beta2 >= 0 && settings.beta2 < 1,
+                    "beta1 and beta2 must lie in [0, 1)");
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+
+  const Tensor w = places[0], m = places[1], v = places[2], gradient = places[3];
+  const Tensor learningRate = scalars[0], index = scalars[1], tokens = scalars[2], norm = scalars[3];
+  PreparedKernel kernel;
+  kernel.stages.push_back(rangeStage(w.elements, grain, [=](int64_t begin, int64_t end) {
+    const AdamStep step =
+        settings.step(readScalar(learningRate), readScalar(index), readScalar(tokens), readScalar(norm));
+    if (step.update)
+      HWY_DYNAMIC_DISPATCH(adamRange)(step, end - begin, w.f32() + begin, m.f32() + begin, v.f32() + begin, gradient.f32() + begin);
+    else
+      std::fill(gradient.f32() + begin, gradient.f32() + end, 0.0f);
+  }));
+  return kernel;
+}
+
+StatusOr<PreparedKernel> prepareGlobalNorm(PrepareContext &context) {
+  Arguments arguments(context);
+  arguments.outputs(1);
+  const Tensor norm = arguments.output(0);
+  arguments.elements(norm, 1, "the norm");
+  struct Piece {
+    const float *data;
+    int64_t count;
+  };
+  auto pieces = std::make_shared<std::vector<Piece>>();
+  for (size_t i = 0; i < arguments.inputCount(); ++i) {
+    const Tensor gradient = arguments.input(i);
+    for (int64_t begin = 0; begin < gradient.elements; begin += grain)
+      pieces->push_back({gradient.f32() + begin, std::min(grain, gradient.elements - begin)});
+  }
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+  PreparedKernel kernel;
+  kernel.workspaceBytes = pieces->size() * sizeof(double);
+  kernel.stages.push_back({static_cast<int64_t>(pieces->size()), [=](const Tile &tile) {
+                             const Piece &piece = (*pieces)[static_cast<size_t>(tile.index)];
+                             reinterpret_cast<double *>(tile.workspace)[tile.index] = rowSquares(piece.data, piece.count);
+                           }});
+  kernel.stages.push_back({1, [=](const Tile &tile) {
+                             const double *sums = reinterpret_cast<const double *>(tile.workspace);
+                             double total = 0;
+                             for (size_t i = 0; i < pieces->size(); ++i)
+                               total += sums[i];
+                             *norm.f32() = static_cast<float>(std::sqrt(total));
+                           }});
+  return kernel;
+}
+
+} // namespace sluice::cpu
+#endif

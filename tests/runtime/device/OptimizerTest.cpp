@@ -1,0 +1,80 @@
+// global_norm and adamw against the published formulas in float64.
+#include "tests/runtime/device/CommandRunner.h"
+
+#include <limits>
+
+namespace sluice::test {
+namespace {
+
+TEST(Optimizer, GlobalNormOfSeveralGradients) {
+  const Floats a = randomFloats(100003, 1), b = randomFloats(1, 2), c;
+  CommandRunner runner;
+  const Operand pa = runner.floats({100003}, a), pb = runner.floats({1, 1}, b), pc = runner.floats({0, 4}, c);
+  const Operand norm = runner.output({1}), none = runner.output({1});
+  runner.add("global_norm", {pa, pb, pc}, {norm});
+  runner.add("global_norm", {}, {none});
+  runner.run();
+  double sum = static_cast<double>(b[0]) * b[0];
+  for (float x : a)
+    sum += static_cast<double>(x) * x;
+  EXPECT_CLOSE(runner.read(norm), Doubles{std::sqrt(sum)});
+  EXPECT_EQ(runner.read(none), Floats{0});
+}
+
+struct AdamCase {
+  int64_t n;
+  double clip, norm, decay;
+  int64_t step;
+};
+
+TEST(Optimizer, AdamWAsPyTorchComputesIt) {
+  const float rate = 1e-2f;
+  const double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, tokens = 63;
+  for (const AdamCase &c : {AdamCase{1, 0, 5, 0.1, 1}, {13, 1.0, 600, 0.1, 7}, {70001, 1.0, 20, 0.0, 3}}) {
+    const Floats w = randomFloats(c.n, 1), m = randomFloats(c.n, 2), g = randomFloats(c.n, 4, 30);
+    Floats v = randomFloats(c.n, 3);
+    for (float &x : v)
+      x *= x;
+    CommandRunner runner;
+    const Operand pw = runner.floats({c.n}, w), pm = runner.floats({c.n}, m), pv = runner.floats({c.n}, v), pg = runner.floats({c.n}, g);
+    const Operand lr = runner.floats({1}, {rate}), step = runner.longs({1}, {c.step});
+    const Operand count = runner.floats({1}, {static_cast<float>(tokens)}), norm = runner.floats({1}, {static_cast<float>(c.norm)});
+    runner.add("adamw", {pw, pm, pv, pg, lr, step, count, norm}, {pw, pm, pv, pg},
+               {real("beta1", beta1), real("beta2", beta2), real("epsilon", epsilon), real("weight_decay", c.decay), real("clip", c.clip)});
+    runner.run();
+    Doubles ww(c.n), wm(c.n), wv(c.n);
+    for (int64_t i = 0; i < c.n; ++i) {
+      double x = g[i] / tokens;
+      if (c.clip > 0 && c.norm / tokens > c.clip)
+        x *= c.clip / (c.norm / tokens + 1e-6);
+      wm[i] = beta1 * m[i] + (1 - beta1) * x;
+      wv[i] = beta2 * v[i] + (1 - beta2) * x * x;
+      ww[i] = w[i] - rate * c.decay * w[i];
+      ww[i] -= rate * (wm[i] / (1 - std::pow(beta1, c.step))) / (std::sqrt(wv[i] / (1 - std::pow(beta2, c.step))) + epsilon);
+    }
+    EXPECT_CLOSE(runner.read(pw), ww);
+    EXPECT_CLOSE(runner.read(pm), wm);
+    EXPECT_CLOSE(runner.read(pv), wv);
+    EXPECT_EQ(runner.read(pg), Floats(c.n));
+  }
+}
+
+TEST(Optimizer, ANormThatIsNotFiniteChangesNothingButTheGradient) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (float badNorm : {infinity, std::numeric_limits<float>::quiet_NaN()}) {
+    const Floats w = randomFloats(37, 1), g(37, infinity);
+    CommandRunner runner;
+    const Operand pw = runner.floats({37}, w), pm = runner.floats({37}, w), pv = runner.floats({37}, w), pg = runner.floats({37}, g);
+    const Operand one = runner.floats({1}, {1}), norm = runner.floats({1}, {badNorm});
+    runner.add("adamw", {pw, pm, pv, pg, one, one, one, norm}, {pw, pm, pv, pg},
+               {real("beta1", 0.9), real("beta2", 0.95), real("epsilon", 1e-8), real("weight_decay", 0.1), real("clip", 1.0)});
+    runner.run();
+    EXPECT_EQ(runner.read(pw), w);
+    EXPECT_EQ(runner.read(pm), w);
+    EXPECT_EQ(runner.read(pv), w);
+    EXPECT_EQ(runner.read(pg), Floats(37));
+  }
+}
+
+} // namespace
+} // namespace sluice::test
