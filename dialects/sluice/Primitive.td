@@ -26,16 +26,24 @@ def Sluice_MapOp : Sluice_DifferentiableOp<"map", [0], [], [SingleBlock]> {
   }];
 }
 
-def Sluice_ReduceOp : Sluice_DifferentiableOp<"reduce", [], []> {
-  let summary = "Sum over some axes; reduced axes stay with size 1.";
-  let description = "`y[.., 0, ..] = sum over axes of x`. Example: `sluice.reduce %x {axes = array<i64: 2>} : (tensor<2x3x4xf32>) -> tensor<2x3x1xf32>`.";
-  let arguments = (ins Sluice_FloatTensor:$x, DenseI64ArrayAttr:$axes);
+def Sluice_ReduceOp : Sluice_ValueOp<"reduce", [DeclareOpInterfaceMethods<Sluice_Differentiable, ["buildAdjoint"]>]> {
+  let summary = "Sum (or maximum) over some axes; reduced axes stay with size 1.";
+  let description = [{
+    `y[.., 0, ..] = sum over axes of x`. Example: `sluice.reduce %x {axes = array<i64: 2>} : (tensor<2x3x4xf32>) -> tensor<2x3x1xf32>`.
+    `kind` is `sum` or `max`; the adjoint of a sum reads nothing, that of a maximum reads operand and result.
+  }];
+  let arguments = (ins Sluice_FloatTensor:$x, DenseI64ArrayAttr:$axes, DefaultValuedStrAttr<StrAttr, "sum">:$kind);
   let results = (outs Sluice_FloatTensor:$y);
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    bool isSum() { return getKind() == "sum"; }
+    ::llvm::ArrayRef<int64_t> adjointReadsOperands();
+    ::llvm::ArrayRef<int64_t> adjointReadsResults();
+  }];
 }
 
 def Sluice_BroadcastOp : Sluice_ValueOp<"broadcast", [DeclareOpInterfaceMethods<Sluice_Differentiable, ["buildAdjoint"]>]> {
-  let summary = "Repeats along axes of size 1 to the result's shape (also adds leading axes).";
+  let summary = "Repeats along axes of size 1 to the result's shape (also adds leading axes). A size of -1 in `shape` keeps the operand's.";
   let arguments = (ins Sluice_FloatTensor:$x, DenseI64ArrayAttr:$shape);
   let results = (outs Sluice_FloatTensor:$y);
   let hasVerifier = 1;
@@ -54,7 +62,7 @@ def Sluice_ContractOp : Sluice_DifferentiableOp<"contract", [0, 1], []> {
 }
 
 def Sluice_ReshapeOp : Sluice_DifferentiableOp<"reshape", [], []> {
-  let summary = "The same elements in row-major order under another shape.";
+  let summary = "The same elements in row-major order under another shape. One size of `shape` may be -1: what is left.";
   let arguments = (ins Sluice_AnyTensor:$x, DenseI64ArrayAttr:$shape);
   let results = (outs Sluice_AnyTensor:$y);
   let hasVerifier = 1;
@@ -68,14 +76,14 @@ def Sluice_TransposeOp : Sluice_DifferentiableOp<"transpose", [], []> {
 }
 
 def Sluice_SliceOp : Sluice_DifferentiableOp<"slice", [], []> {
-  let summary = "A box of the operand: sizes from offsets.";
+  let summary = "A box of the operand: sizes from offsets. A size of -1 reaches to the end.";
   let arguments = (ins Sluice_FloatTensor:$x, DenseI64ArrayAttr:$offsets, DenseI64ArrayAttr:$sizes);
   let results = (outs Sluice_FloatTensor:$y);
   let hasVerifier = 1;
 }
 
 def Sluice_PadOp : Sluice_DifferentiableOp<"pad", [], []> {
-  let summary = "The operand at `offsets` inside a box of zeros of `shape` (the adjoint of slice).";
+  let summary = "The operand at `offsets` inside a box of zeros of `shape` (the adjoint of slice). A size of -1 keeps the operand's.";
   let arguments = (ins Sluice_FloatTensor:$x, DenseI64ArrayAttr:$offsets, DenseI64ArrayAttr:$shape);
   let results = (outs Sluice_FloatTensor:$y);
   let hasVerifier = 1;
