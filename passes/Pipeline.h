@@ -1,0 +1,34 @@
+// The pipeline from a parsed graph to a planned program, up to any phase.
+#pragma once
+
+#include "passes/Phases.h"
+
+#include <cstdint>
+#include <string>
+
+namespace mlir {
+class OpPassManager;
+}
+
+namespace sluice {
+
+/// What a compilation may choose. Everything else is in the module.
+struct PipelineOptions {
+  std::string bindings;              // sizes of named dimensions: "batch=8,seq=256"
+  std::string precision = "float32"; // see choose-precision
+  int64_t saveBudget = 0;            // bytes for values saved for the backward; 0: no limit
+};
+
+/// Adds the passes of all phases after *parse* up to `to`, included; each phase ends with verify-phase.
+void buildPipeline(mlir::OpPassManager &manager, Phase to, const PipelineOptions &options);
+/// Adds the passes of one phase with its verifier. `phase` is not Parse: frontends do that.
+void addPhase(mlir::OpPassManager &manager, Phase phase, const PipelineOptions &options);
+
+/// The passes of the last two phases, without verifier.
+void addFormKernelsPasses(mlir::OpPassManager &manager);
+void addPlanPasses(mlir::OpPassManager &manager);
+
+/// Registers `--sluice-to-phase="phase=NAME bindings=batch=8,seq=256 budget=BYTES"` for pass tools.
+void registerPipelines();
+
+} // namespace sluice
