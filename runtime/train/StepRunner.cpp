@@ -74,9 +74,9 @@ StatusOr<StepRunner> StepRunner::create(Session &session, int64_t batchTokens) {
 Status StepRunner::diverged(const std::string &what) const {
   SLUICE_ASSIGN_OR_RETURN(std::string name, firstNotFinite(*session));
   return divergedError(what, "; ",
-                       name.empty() ? std::string("every parameter and gradient is finite, so the loss itself overflowed")
+                       name.empty() ? std::string("every parameter and gradient is finite by itself, so their sum overflowed")
                                     : concat("the first values that are not finite are in '", name, "'"),
-                       "; lower train.lr or train.optimizer.clip, or look at the data of this step");
+                       "; lower train.lr or optimizer.clip, or look at the data of this step");
 }
 
 Status StepRunner::readOutputs(double counted, StepSums &sums) {
