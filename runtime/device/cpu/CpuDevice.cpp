@@ -2,6 +2,7 @@
 
 #include "runtime/device/cpu/DerivedState.h"
 #include "runtime/device/cpu/KernelImages.h"
+#include "runtime/support/HostMemory.h"
 #include "runtime/support/ThreadPool.h"
 
 #include "absl/strings/str_join.h"
@@ -86,6 +87,8 @@ public:
   explicit CpuDevice(int threads) : pool(threads) {}
 
   std::string name() const override { return "cpu"; }
+
+  uint64_t availableMemory() const override { return availableHostMemory(); }
 
   StatusOr<std::unique_ptr<DeviceMemory>> allocate(uint64_t bytes) override {
     SLUICE_ASSIGN_OR_RETURN(HostBlock block, HostBlock::allocate(bytes));

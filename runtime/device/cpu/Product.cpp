@@ -135,10 +135,13 @@ bool hasWideVectors() {
   return wide;
 }
 
-/// oneDNN 2.6 without AVX-512 walks a transposed A with its full stride, which falls to 60 GFLOP/s (two cores of
-/// Zen 3) at strides that are powers of two; our kernel packs it at 105. Everywhere else oneDNN is the faster.
+/// oneDNN 2.6 without AVX-512 suffers from long strides across the reduced dimension (a transposed A, a plain B with
+/// many columns): at powers of two it falls to 30 GFLOP/s a core of Zen 3, where our kernel, which packs both
+/// operands, keeps 55. With short strides, and with AVX-512 in any case, oneDNN is the faster.
 bool prefersSimd(const ProductShape &shape) {
-  return shape.depth == 0 || (shape.transposeA && !hasWideVectors());
+  if (shape.depth == 0)
+    return true;
+  return !hasWideVectors() && (shape.transposeA || (!shape.transposeB && shape.leadingB > 512));
 }
 
 } // namespace

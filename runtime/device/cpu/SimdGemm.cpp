@@ -81,6 +81,10 @@ HWY_INLINE void tileProduct(int64_t depth, const float *HWY_RESTRICT panelA, con
                             float *HWY_RESTRICT c, int64_t leadingC, bool accumulate) {
   const Full d;
   Vector sum[tileRows][2];
+  // C's lines are far away by now; ask for them before the long loop.
+  for (int64_t i = 0; i < tileRows; ++i)
+    for (int64_t j = 0; j < tileColumns; j += 16)
+      __builtin_prefetch(c + i * leadingC + j, 1);
   HWY_UNROLL(12)
   for (int64_t i = 0; i < tileRows; ++i)
     sum[i][0] = sum[i][1] = hn::Zero(d);
