@@ -2,6 +2,7 @@
 
 #include "runtime/train/TrainingConfig.h"
 
+#include "llvm/ADT/Twine.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 

@@ -4,6 +4,7 @@
 #include "runtime/train/Count.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/Twine.h"
 #include "llvm/Support/Path.h"
 #include <yaml-cpp/yaml.h>
 

@@ -1,0 +1,49 @@
+// One forward (and backward) of a model on given weights and tokens: by the interpreter in float64, or compiled.
+#pragma once
+
+#include "frontends/cli/Compiler.h"
+#include "runtime/checkpoint/WeightFiles.h"
+#include "runtime/device/Device.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sluice::cli {
+
+/// tokens and targets, [batch, sequence]; a target of -100 is ignored.
+struct ExecInputs {
+  int64_t batch = 0, sequence = 0;
+  std::vector<int32_t> tokens, targets;
+
+  /// Reads tensors `tokens` and `targets` (integers, one shape) of a safetensors file.
+  static StatusOr<ExecInputs> read(const std::string &path);
+};
+
+struct ExecTensor {
+  std::string name;
+  std::vector<int64_t> shape;
+  std::vector<double> values;
+};
+
+/// `logits` [batch, sequence, vocabulary], `loss` [1] (the objective: mean cross-entropy over counted targets plus
+/// weighted auxiliary losses) and, if asked for, `grad/<name>` of it under the weight file's names; also what the
+/// graph observes (`routing/<path>`).
+using ExecOutputs = std::vector<ExecTensor>;
+
+/// Runs phases up to `after` and interprets the graph.
+StatusOr<ExecOutputs> execInterpreter(Compiler &compiler, LoadedModel model, const WeightFiles &weights,
+                                      const ExecInputs &inputs, bool gradients, Phase after, bool simulateArenas);
+
+/// Compiles the model and runs it on `device`.
+StatusOr<ExecOutputs> execDevice(Compiler &compiler, LoadedModel model, const WeightFiles &weights,
+                                 const ExecInputs &inputs, bool gradients, Device &device);
+
+/// Writes the tensors as float64 (from the interpreter) or float32 (from a device).
+Status writeExecOutputs(const std::string &path, const ExecOutputs &outputs, bool float64);
+
+/// Splits a state's values over the names of a weight file (`{expert}` along the first dimension) under `grad/`.
+void appendGradient(ExecOutputs &outputs, const std::string &checkpointName, const std::vector<int64_t> &shape,
+                    const std::vector<double> &values, double factor);
+
+} // namespace sluice::cli

@@ -1,0 +1,65 @@
+#include "frontends/cli/CompilerCommands.h"
+#include "frontends/cli/Exec.h"
+
+#include <cstdio>
+
+namespace sluice::cli {
+namespace {
+
+struct ExecFlags {
+  std::string model, weights, inputs, output, device = "interpreter", after;
+  bool gradients = false, arenas = false;
+};
+
+Status execOnce(const ExecFlags &flags, const Invocation &invocation) {
+  SLUICE_ASSIGN_OR_RETURN(ExecInputs inputs, ExecInputs::read(flags.inputs));
+  SLUICE_ASSIGN_OR_RETURN(WeightFiles weights, WeightFiles::open(flags.weights));
+  Compiler compiler;
+  SLUICE_ASSIGN_OR_RETURN(LoadedModel model, compiler.load(flags.model));
+  bool interpreter = flags.device == "interpreter";
+  ExecOutputs outputs;
+  if (interpreter) {
+    Phase after = flags.gradients ? Phase::Differentiate : Phase::Bind;
+    if (!flags.after.empty()) {
+      std::optional<Phase> phase = phaseByName(flags.after);
+      if (!phase)
+        return usageError("--after: expected a phase, found '", flags.after, "'; `sluice compile --help` lists them");
+      after = *phase;
+    }
+    SLUICE_ASSIGN_OR_RETURN(outputs, execInterpreter(compiler, std::move(model), weights, inputs, flags.gradients, after,
+                                                     flags.arenas));
+  } else {
+    if (!flags.after.empty())
+      return usageError("--after: only the interpreter runs a graph after a phase; leave --device out");
+    SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, openDevice(flags.device, invocation));
+    SLUICE_ASSIGN_OR_RETURN(outputs,
+                            execDevice(compiler, std::move(model), weights, inputs, flags.gradients, *device));
+  }
+  for (const ExecTensor &tensor : outputs)
+    if (tensor.name == "loss")
+      std::printf("loss %.9g\n", tensor.values[0]);
+  return flags.output.empty() ? absl::OkStatus() : writeExecOutputs(flags.output, outputs, interpreter);
+}
+
+} // namespace
+
+void addExecCommand(CLI::App &app, Invocation &invocation) {
+  CLI::App *command = app.add_subcommand(
+      "exec", "Run a model once on given weights and tokens; writes logits, loss and, with --grad, gradients");
+  auto flags = std::make_shared<ExecFlags>();
+  command->add_option("MODEL", flags->model, "A spec (.yaml), a graph (.mlir) or a config.json")->required();
+  command->add_option("--weights", flags->weights, "Safetensors: a file, an index or a folder")->required();
+  command->add_option("--inputs", flags->inputs, "Safetensors with tokens and targets, [batch, sequence]")->required();
+  command->add_flag("--grad", flags->gradients, "Also write grad/<name> under the weight file's names");
+  command->add_option("--device", flags->device, "interpreter (float64, plain loops) or cpu")->capture_default_str();
+  command->add_option("--after", flags->after, "Interpret the graph as it stands after this phase");
+  command->add_flag("--check-arenas", flags->arenas,
+                    "After phase plan: run through simulated arenas and report any value that is overwritten too early");
+  command->add_option("-o,--output", flags->output, "Safetensors file to write");
+  addThreads(*command, invocation);
+  command->callback([=, &invocation] {
+    invocation.action = [=, &invocation] { return execOnce(*flags, invocation); };
+  });
+}
+
+} // namespace sluice::cli

@@ -1,0 +1,44 @@
+// What every subcommand shares: the options that all take, and the action that the command line chose.
+#pragma once
+
+#include "runtime/device/Device.h"
+#include "runtime/schema/ExecutableDescription.h"
+#include "runtime/support/Status.h"
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace sluice::cli {
+
+/// Filled while the command line is parsed, then run once.
+struct Invocation {
+  int threads = 0; // 0: all cores
+  bool quiet = false;
+  std::function<Status()> action;
+};
+
+/// The device of `--device` for running programs. Errors: a device that does not exist here.
+StatusOr<std::unique_ptr<Device>> openDevice(const std::string &name, const Invocation &invocation);
+
+/// Adds `--threads` (and, for long work, `--quiet`) to a subcommand.
+void addThreads(CLI::App &command, Invocation &invocation);
+
+/// An executable ready to train, and the resolved spec that it came from (empty if it came from none).
+struct ResolvedModel {
+  Executable executable;
+  std::string spec;
+};
+/// Turns MODEL of `train` into an executable. `assignments` are the `--set` options that concern the model, and
+/// `vocabulary` the data's. sluice-run knows executables only; sluice compiles specs, graphs and configs.
+using ModelResolver = std::function<StatusOr<ResolvedModel>(const std::string &model,
+                                                            const std::vector<std::string> &assignments,
+                                                            int64_t vocabulary)>;
+
+/// Parses the command line, runs the chosen action, prints an error as one paragraph, returns the exit code.
+int runProgram(CLI::App &app, Invocation &invocation, int argc, char **argv);
+
+} // namespace sluice::cli

@@ -1,0 +1,34 @@
+// A run folder opened for reading: its executable in a session, with a checkpoint's weights.
+#pragma once
+
+#include "runtime/data/Tokenizer.h"
+#include "runtime/data/Windows.h"
+#include "runtime/executor/Session.h"
+
+#include <memory>
+#include <string>
+
+namespace sluice::cli {
+
+class RunSession {
+public:
+  /// `checkpoint` is newest, best, or a checkpoint folder; `device` must outlive the result. Errors: no run in the
+  /// folder (usage), no valid checkpoint (bad input), the session's own.
+  static StatusOr<std::unique_ptr<RunSession>> open(const std::string &runFolder, const std::string &checkpoint,
+                                                    Device &device);
+  Session &session() { return *live; }
+  int64_t step() const { return checkpointStep; }
+  /// The run's tokenizer, which the run folder keeps.
+  StatusOr<Tokenizer> tokenizer() const;
+  /// How the run cut its text into windows.
+  StatusOr<WindowMode> windowMode() const;
+
+private:
+  RunSession() = default;
+  std::string folder;
+  Executable executable;
+  std::unique_ptr<Session> live;
+  int64_t checkpointStep = 0;
+};
+
+} // namespace sluice::cli
