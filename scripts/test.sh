@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds everything, runs every test. Longer soaks: --all.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+soak=0
+case "${1:-}" in
+  "") ;;
+  --all) soak=1 ;;
+  -h | --help)
+    echo "scripts/test.sh [--all]: installs what is missing, builds, runs every test; --all adds the long soaks"
+    exit 0 ;;
+  *) echo "scripts/test.sh: expected --all or nothing, found '$1'" >&2; exit 2 ;;
+esac
+
+scripts/install-deps.sh
+echo "== build: release"
+scripts/build.sh release
+echo "== style"
+scripts/check-style.sh
+echo "== tests: release"
+SLUICE_SOAK=$soak ctest --preset release -j 2
+echo "== build: debug (AddressSanitizer, UndefinedBehaviorSanitizer; the runtime and its tests)"
+scripts/build.sh debug
+echo "== tests: debug"
+SLUICE_SOAK=$soak ctest --preset debug -j 2
