@@ -31,7 +31,7 @@ FailureOr<ScalarProgram> ScalarProgram::compile(Block &body) {
   for (Operation &op : body.without_terminator()) {
     const ScalarRule *rule = scalarRule(&op);
     if (!rule)
-      return op.emitOpError("has no rule in the body of sluice.map"), failure();
+      return op.emitOpError("has no rule in the body of sluice.map");
     Step step{rule, &op, {}};
     for (Value operand : op.getOperands())
       step.operands.push_back(place.lookup(operand));
@@ -112,7 +112,7 @@ FailureOr<Value> buildMapAdjoint(OpBuilder &builder, Location loc, ValueRange in
   });
   if (!known || isZero) {
     map->erase();
-    return known ? FailureOr<Value>(Value()) : failure();
+    return known ? FailureOr<Value>(Value()) : FailureOr<Value>(failure());
   }
   prune(map);
   Block &block = map.getBody().front();

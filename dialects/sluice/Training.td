@@ -5,7 +5,7 @@
 include "dialects/sluice/Dialect.td"
 
 def Sluice_RandomNormalOp : Sluice_ValueOp<"random_normal"> {
-  let summary = "Normal draws: Philox keyed by (seed, stream name, element); mean 0.";
+  let summary = "Normal draws: Philox keyed by (seed, stream name, element); mean 0. Drawn in double, rounded to float32.";
   let arguments = (ins Sluice_AnyTensor:$seed, StrAttr:$stream, F64Attr:$standard_deviation, TypeAttr:$type);
   let results = (outs Sluice_FloatTensor:$values);
 }

@@ -41,7 +41,7 @@ LogicalResult RandomNormalOp::evaluate(Evaluation &evaluation) {
   const auto seed = static_cast<uint64_t>(static_cast<int64_t>(evaluation.operand(0)[0]));
   const PhiloxStream stream(seed, streamKey(std::string_view(getStream().data(), getStream().size())));
   for (int64_t i = 0; i < values.size(); ++i)
-    values[i] = getStandardDeviation().convertToDouble() * stream.normal(static_cast<uint64_t>(i));
+    values[i] = static_cast<float>(getStandardDeviation().convertToDouble() * stream.normal(static_cast<uint64_t>(i)));
   return success();
 }
 
