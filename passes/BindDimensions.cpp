@@ -14,7 +14,9 @@ namespace sluice {
 namespace {
 
 /// The text of a set of names for messages: "batch, seq" or "none".
-std::string listed(const std::set<std::string> &names) { return names.empty() ? "none" : llvm::join(names, ", "); }
+std::string listed(const std::set<std::string> &names) {
+  return names.empty() ? "none" : llvm::join(names, ", ");
+}
 
 /// Binds one graph. Collects every name it meets, so that errors can list them.
 class GraphBinder {
@@ -68,8 +70,8 @@ private:
     std::string missing;
     std::optional<int64_t> size = evaluate(product, bindings, missing);
     if (!size) {
-      op->emitError() << "dimension '" << missing << "' has no size or overflows; bind it, e.g. --bind " << missing
-                      << "=8 (names of this model: " << listed(known) << ")";
+      op->emitError() << "dimension '" << missing << "' has no size or overflows; bind it, e.g. --bind "
+                      << missing << "=8 (names of this model: " << listed(known) << ")";
       return failure();
     }
     return *size;
@@ -144,7 +146,8 @@ struct BindDimensions : impl::BindDimensionsBase<BindDimensions> {
     }
     for (auto &[name, size] : given)
       if (!known.count(name)) {
-        module.emitError() << "no dimension is called '" << name << "'; names of this model: " << listed(known);
+        module.emitError() << "no dimension is called '" << name
+                           << "'; names of this model: " << listed(known);
         return signalPassFailure();
       }
 
@@ -164,7 +167,8 @@ private:
       auto [name, text] = part.split('=');
       int64_t size = 0;
       if (name.trim().empty() || text.trim().getAsInteger(10, size) || size < 1)
-        return getOperation().emitError() << "binding '" << part << "': expected NAME=SIZE with a size of at least 1";
+        return getOperation().emitError()
+               << "binding '" << part << "': expected NAME=SIZE with a size of at least 1";
       for (auto &[other, otherSize] : given)
         if (other == name.trim())
           return getOperation().emitError() << "dimension '" << name.trim() << "' is bound twice";

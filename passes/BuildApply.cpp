@@ -20,8 +20,11 @@ struct AdamWSettings {
       return success();
     if (auto kind = optimizer.getAs<StringAttr>("kind"); kind && kind.getValue() != "adamw")
       return module.emitError() << "optimizer.kind: expected adamw, found '" << kind.getValue() << "'";
-    for (auto [name, target] : {std::pair{"beta1", &beta1}, {"beta2", &beta2}, {"epsilon", &epsilon},
-                                {"weight_decay", &weightDecay}, {"clip", &clip}}) {
+    for (auto [name, target] : {std::pair{"beta1", &beta1},
+                                {"beta2", &beta2},
+                                {"epsilon", &epsilon},
+                                {"weight_decay", &weightDecay},
+                                {"clip", &clip}}) {
       Attribute value = optimizer.get(name);
       if (!value)
         continue;
@@ -44,13 +47,15 @@ struct BuildApply : impl::BuildApplyBase<BuildApply> {
       return signalPassFailure();
     SmallVector<StateOp> parameters = statesOf(module, "parameter");
     if (parameters.empty()) {
-      module.emitError() << "the model has no parameter that its outputs depend on: there is nothing to train";
+      module.emitError()
+          << "the model has no parameter that its outputs depend on: there is nothing to train";
       return signalPassFailure();
     }
     createMoments(module, parameters);
 
     Type scalar = RankedTensorType::get({}, Float32Type::get(&getContext()));
-    GraphOp apply = createGraph(module, "apply", {"learning_rate", "step", "tokens"}, {scalar, scalar, scalar});
+    GraphOp apply =
+        createGraph(module, "apply", {"learning_rate", "step", "tokens"}, {scalar, scalar, scalar});
     builder.emplace(OpBuilder::atBlockEnd(apply.getBlock()));
     Value learningRate = apply.getBlock()->getArgument(0), step = apply.getBlock()->getArgument(1),
           tokens = apply.getBlock()->getArgument(2);
@@ -63,13 +68,16 @@ struct BuildApply : impl::BuildApplyBase<BuildApply> {
     setOrigin(norm, origin);
     for (auto [parameter, gradient] : llvm::zip(parameters, gradients)) {
       double decay = parameter.getDecay() ? settings.weightDecay : 0.0;
-      auto update = AdamWOp::create(*builder, parameter.getLoc(), read(parameter, ""), read(parameter, ".exp_avg"),
-                                    read(parameter, ".exp_avg_sq"), gradient, learningRate, step, tokens, norm.getNorm(),
-                                    number(settings.beta1), number(settings.beta2), number(settings.epsilon), number(decay),
-                                    number(settings.clip));
+      auto update =
+          AdamWOp::create(*builder, parameter.getLoc(), read(parameter, ""), read(parameter, ".exp_avg"),
+                          read(parameter, ".exp_avg_sq"), gradient, learningRate, step, tokens,
+                          norm.getNorm(), number(settings.beta1), number(settings.beta2),
+                          number(settings.epsilon), number(decay), number(settings.clip));
       setOrigin(update, originFor(parameter));
-      for (auto [suffix, value] : llvm::zip(ArrayRef<StringRef>{"", ".exp_avg", ".exp_avg_sq", ".gradient"}, update->getResults()))
-        setOrigin(WriteOp::create(*builder, parameter.getLoc(), symbol(parameter, suffix), value), originFor(parameter));
+      for (auto [suffix, value] :
+           llvm::zip(ArrayRef<StringRef>{"", ".exp_avg", ".exp_avg_sq", ".gradient"}, update->getResults()))
+        setOrigin(WriteOp::create(*builder, parameter.getLoc(), symbol(parameter, suffix), value),
+                  originFor(parameter));
     }
     createReturn(apply, norm.getNorm(), {"gradient_norm"}, origin);
     builder.reset();
@@ -101,7 +109,8 @@ private:
   FloatAttr number(double value) { return builder->getF64FloatAttr(value); }
   /// The path names the parameter, so that the update of one tensor can be told from the next.
   OriginAttr originFor(StateOp parameter) {
-    return OriginAttr::get(&getContext(), parameter.getSymName(), originOf(parameter).getLayer(), "optimizer", "update");
+    return OriginAttr::get(&getContext(), parameter.getSymName(), originOf(parameter).getLayer(), "optimizer",
+                           "update");
   }
 
   std::optional<OpBuilder> builder;

@@ -16,10 +16,13 @@ struct BuildInit : impl::BuildInitBase<BuildInit> {
     GraphOp init = createGraph(module, "init", {"seed"}, {seedType});
     auto builder = OpBuilder::atBlockEnd(init.getBlock());
     for (StateOp state : module.getOps<StateOp>()) {
-      OriginAttr origin = OriginAttr::get(&getContext(), state.getSymName(), originOf(state).getLayer(), state.getKind(), "initialize");
+      OriginAttr origin = OriginAttr::get(&getContext(), state.getSymName(), originOf(state).getLayer(),
+                                          state.getKind(), "initialize");
       Operation *value = initialValue(builder, state, init.getBlock()->getArgument(0));
       setOrigin(value, origin);
-      setOrigin(WriteOp::create(builder, state.getLoc(), FlatSymbolRefAttr::get(&getContext(), state.getSymName()), value->getResult(0)),
+      setOrigin(WriteOp::create(builder, state.getLoc(),
+                                FlatSymbolRefAttr::get(&getContext(), state.getSymName()),
+                                value->getResult(0)),
                 origin);
     }
     createReturn(init, {}, {}, OriginAttr::get(&getContext(), "", -1, "", "initialize"));
@@ -29,12 +32,14 @@ private:
   Operation *initialValue(OpBuilder &builder, StateOp state, Value seed) {
     auto type = cast<RankedTensorType>(state.getType());
     if (auto fill = dyn_cast<FillAttr>(state.getInit()))
-      return ConstantOp::create(builder, state.getLoc(), builder.getF64FloatAttr(fill.getValue().getValueAsDouble()),
+      return ConstantOp::create(builder, state.getLoc(),
+                                builder.getF64FloatAttr(fill.getValue().getValueAsDouble()),
                                 builder.getDenseI64ArrayAttr(type.getShape()));
     auto normal = cast<NormalAttr>(state.getInit());
     // The stream is the parameter's name: models that share a parameter start from the same values.
     return RandomNormalOp::create(builder, state.getLoc(), seed, state.getSymNameAttr(),
-                                  builder.getF64FloatAttr(normal.getStandardDeviation().getValueAsDouble()), TypeAttr::get(type));
+                                  builder.getF64FloatAttr(normal.getStandardDeviation().getValueAsDouble()),
+                                  TypeAttr::get(type));
   }
 };
 

@@ -13,7 +13,8 @@ struct ChoosePrecision : impl::ChoosePrecisionBase<ChoosePrecision> {
 
   void runOnOperation() override {
     if (precision != "float32") {
-      getOperation().emitError() << "precision: expected float32 (the only one so far), found '" << precision << "'";
+      getOperation().emitError() << "precision: expected float32 (the only one so far), found '" << precision
+                                 << "'";
       return signalPassFailure();
     }
     getOperation()->setAttr("sluice.precision", StringAttr::get(&getContext(), precision));

@@ -27,8 +27,10 @@ public:
       if (auto loss = dyn_cast<AuxiliaryLossOp>(op)) {
         auto [known, isNew] = weights.try_emplace(loss.getNameAttr(), loss.getWeightAttr());
         if (!isNew && known->second != loss.getWeightAttr())
-          return loss.emitError() << "auxiliary loss '" << loss.getName() << "' has weight " << loss.getWeight().convertToDouble()
-                                  << " here and " << known->second.getValueAsDouble() << " elsewhere; one name has one weight";
+          return loss.emitError() << "auxiliary loss '" << loss.getName() << "' has weight "
+                                  << loss.getWeight().convertToDouble() << " here and "
+                                  << known->second.getValueAsDouble()
+                                  << " elsewhere; one name has one weight";
         Value &sum = sums[loss.getNameAttr()];
         sum = sum ? add(sum, loss.getValue()) : loss.getValue();
         loss.erase();
@@ -62,7 +64,8 @@ private:
         continue;
       int64_t ignored = -100;
       graph.walk([&](CrossEntropyOp loss) { ignored = loss.getIgnoreIndex(); });
-      auto count = CountTargetsOp::create(builder, graph.getLoc(), argument, builder.getI64IntegerAttr(ignored));
+      auto count =
+          CountTargetsOp::create(builder, graph.getLoc(), argument, builder.getI64IntegerAttr(ignored));
       setOrigin(count, origin);
       append("tokens", count.getCount());
     }
@@ -90,7 +93,8 @@ struct CollectLosses : impl::CollectLossesBase<CollectLosses> {
       if (failed(LossCollector(graph).run(weights)))
         return signalPassFailure();
       eraseDeadOps(graph);
-      eraseUnusedInputs(graph, [&](StringRef name) { return graph.getSymName() == "logits" && name == "targets"; });
+      eraseUnusedInputs(graph,
+                        [&](StringRef name) { return graph.getSymName() == "logits" && name == "targets"; });
     }
     SmallVector<NamedAttribute> entries;
     for (auto &[name, weight] : weights)

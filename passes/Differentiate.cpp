@@ -18,7 +18,8 @@ bool carriesCotangent(Value value) {
   return type && isa<FloatType>(type.getElementType());
 }
 
-/// The reverse walk over one graph. Sets of values are only asked, never iterated: order is that of the program.
+/// The reverse walk over one graph. Sets of values are only asked, never iterated: order is that of the
+/// program.
 class ReverseWalk {
 public:
   explicit ReverseWalk(GraphOp graph)
@@ -28,7 +29,9 @@ public:
   }
 
   /// Starts from d(objective)/d(value) = seed.
-  LogicalResult seed(Value value, Value seed) { return contribute(value, seed, originOf(seed.getDefiningOp())); }
+  LogicalResult seed(Value value, Value seed) {
+    return contribute(value, seed, originOf(seed.getDefiningOp()));
+  }
 
   LogicalResult run(ArrayRef<Value> objectives) {
     sweep(objectives);
@@ -46,7 +49,8 @@ private:
   /// Forward: what depends on a parameter. Backward: what the objectives depend on.
   void sweep(ArrayRef<Value> objectives) {
     for (Operation *op : forward) {
-      bool reads = isa<ReadOp>(op) || llvm::any_of(op->getOperands(), [&](Value v) { return varied.contains(v); });
+      bool reads =
+          isa<ReadOp>(op) || llvm::any_of(op->getOperands(), [&](Value v) { return varied.contains(v); });
       for (Value result : op->getResults())
         if (reads && carriesCotangent(result))
           varied.insert(result);
@@ -58,9 +62,9 @@ private:
   }
 
   bool isActive(Operation *op) const {
-    return !isa<ReadOp>(op) &&
-           llvm::any_of(op->getResults(), [&](Value v) { return varied.contains(v) && useful.contains(v); }) &&
-           llvm::any_of(op->getOperands(), [&](Value v) { return varied.contains(v); });
+    return !isa<ReadOp>(op) && llvm::any_of(op->getResults(), [&](Value v) {
+      return varied.contains(v) && useful.contains(v);
+    }) && llvm::any_of(op->getOperands(), [&](Value v) { return varied.contains(v); });
   }
 
   /// One report of every op on the path that has no adjoint.
@@ -76,7 +80,8 @@ private:
                << " between the parameters and the objective but cannot be differentiated:";
     for (Operation *op : missing) {
       OriginAttr origin = originOf(op);
-      diagnostic << "\n  " << op->getName().getStringRef() << " in '" << origin.getPath() << "' (" << origin.getRole() << ")";
+      diagnostic << "\n  " << op->getName().getStringRef() << " in '" << origin.getPath() << "' ("
+                 << origin.getRole() << ")";
     }
     for (Operation *op : ArrayRef<Operation *>(missing).drop_front())
       diagnostic.attachNote(op->getLoc()) << op->getName().getStringRef() << " is here";
@@ -105,9 +110,11 @@ private:
     Operation *last = returnOp->getPrevNode();
     if (failed(cast<Differentiable>(op).buildAdjoint(adjoint)))
       return op->emitError() << "the adjoint of " << op->getName() << " could not be built";
-    for (Operation *made = last->getNextNode(); made != returnOp; made = made->getNextNode()) {
-      setOrigin(made, origin);
-      if (failed(checkReads(op, made, last)))
+    llvm::SmallPtrSet<Operation *, 8> made;
+    for (Operation *next = last->getNextNode(); next != returnOp; next = next->getNextNode()) {
+      setOrigin(next, origin);
+      made.insert(next);
+      if (failed(checkReads(op, next, made)))
         return failure();
     }
     for (auto &[index, value] : adjoint.handed)
@@ -116,8 +123,9 @@ private:
     return success();
   }
 
-  /// An adjoint may use the cotangents of its op's results, what it made itself, and the forward values it declares.
-  LogicalResult checkReads(Operation *op, Operation *made, Operation *last) {
+  /// An adjoint may use the cotangents of its op's results, what it made itself, and the forward values it
+  /// declares.
+  LogicalResult checkReads(Operation *op, Operation *user, const llvm::SmallPtrSetImpl<Operation *> &made) {
     auto differentiable = cast<Differentiable>(op);
     llvm::SmallDenseSet<Value> allowed;
     for (Value result : op->getResults())
@@ -127,33 +135,27 @@ private:
         allowed.insert(op->getOperand(index));
     for (int64_t index : differentiable.adjointReadsResults())
       allowed.insert(op->getResult(index));
-    WalkResult result = made->walk([&](Operation *user) {
-      for (Value operand : user->getOperands()) {
-        Operation *owner = operand.getParentBlock()->getParentOp();
-        bool inside = made->isAncestor(owner);
-        bool own = operand.getDefiningOp() && owner == graph && last->isBeforeInBlock(operand.getDefiningOp());
-        if (!inside && !own && !allowed.contains(operand)) {
-          op->emitError() << "the adjoint of " << op->getName() << " reads a forward value of type " << operand.getType()
-                          << " that it does not declare (adjointReadsOperands, adjointReadsResults)";
-          return WalkResult::interrupt();
-        }
-      }
-      return WalkResult::advance();
-    });
-    return failure(result.wasInterrupted());
+    // Bodies of the dialect's ops read their own arguments only, so the op's operands are all it reads.
+    for (Value operand : user->getOperands())
+      if (!made.contains(operand.getDefiningOp()) && !allowed.contains(operand))
+        return op->emitError() << "the adjoint of " << op->getName() << " reads a forward value of type "
+                               << operand.getType()
+                               << " that it does not declare (adjointReadsOperands, adjointReadsResults)";
+    return success();
   }
 
-  /// Adds `value` to the cotangent of `target`; that of a parameter goes to its gradient state at once, so that it need
-  /// not live longer.
+  /// Adds `value` to the cotangent of `target`; that of a parameter goes to its gradient state at once, so
+  /// that it need not live longer.
   LogicalResult contribute(Value target, Value value, OriginAttr origin) {
     if (!varied.empty() && !varied.contains(target))
       return success();
     if (target.getType() != value.getType())
-      return value.getDefiningOp()->emitError() << "the cotangent of a value " << shapeText(target.getType()) << " has shape "
-                                                << shapeText(value.getType());
+      return value.getDefiningOp()->emitError() << "the cotangent of a value " << shapeText(target.getType())
+                                                << " has shape " << shapeText(value.getType());
     if (auto read = target.getDefiningOp<ReadOp>()) {
       auto accumulate = AccumulateOp::create(
-          builder, value.getLoc(), FlatSymbolRefAttr::get(builder.getContext(), (read.getState() + ".gradient").str()), value);
+          builder, value.getLoc(),
+          FlatSymbolRefAttr::get(builder.getContext(), (read.getState() + ".gradient").str()), value);
       setOrigin(accumulate, origin);
       return success();
     }
@@ -181,7 +183,8 @@ struct Differentiate : impl::DifferentiateBase<Differentiate> {
     ModuleOp module = getOperation();
     GraphOp graph = findGraph(module, "model");
     if (!graph || outputIndex(graph, "loss_sum") < 0 || outputIndex(graph, "tokens") < 0) {
-      module.emitError() << "differentiate needs a graph @model with inputs tokens and targets and the output 'loss_sum'";
+      module.emitError()
+          << "differentiate needs a graph @model with inputs tokens and targets and the output 'loss_sum'";
       return signalPassFailure();
     }
     graph.setSymName("accumulate");
@@ -203,8 +206,8 @@ struct Differentiate : impl::DifferentiateBase<Differentiate> {
 
 private:
   /// Objective: loss_sum + sum of weight * tokens * auxiliary loss; tokens is a constant.
-  void seedObjective(ModuleOp module, ReturnOp returnOp, OpBuilder &builder, SmallVectorImpl<Value> &objectives,
-                     SmallVectorImpl<Value> &seeds) {
+  void seedObjective(ModuleOp module, ReturnOp returnOp, OpBuilder &builder,
+                     SmallVectorImpl<Value> &objectives, SmallVectorImpl<Value> &seeds) {
     OriginAttr origin = OriginAttr::get(module.getContext(), "", -1, "loss", "backward");
     GraphOp graph = returnOp->getParentOfType<GraphOp>();
     auto weights = module->getAttrOfType<DictionaryAttr>("sluice.auxiliary_weights");
@@ -213,8 +216,9 @@ private:
       StringRef name = cast<StringAttr>(nameAttr).getValue();
       Operation *seed = nullptr;
       if (name == "loss_sum")
-        seed = ConstantOp::create(builder, value.getLoc(), builder.getF64FloatAttr(1.0),
-                                  builder.getDenseI64ArrayAttr(cast<RankedTensorType>(value.getType()).getShape()));
+        seed = ConstantOp::create(
+            builder, value.getLoc(), builder.getF64FloatAttr(1.0),
+            builder.getDenseI64ArrayAttr(cast<RankedTensorType>(value.getType()).getShape()));
       else if (name.consume_front("auxiliary/"))
         seed = ScaleOp::create(builder, value.getLoc(), tokens, cast<FloatAttr>(weights.get(name)));
       if (!seed)
@@ -243,7 +247,8 @@ private:
     graph.walk([&](AccumulateOp op) { reached.insert(op.getStateAttr().getAttr()); });
     for (StateOp state : statesOf(module, "gradient"))
       if (!reached.contains(state.getSymNameAttr()))
-        state.emitRemark() << "parameter '" << state.getParameter() << "' gets no gradient: the objective does not depend on it";
+        state.emitRemark() << "parameter '" << state.getParameter()
+                           << "' gets no gradient: the objective does not depend on it";
   }
 };
 

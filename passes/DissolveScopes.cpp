@@ -72,15 +72,18 @@ private:
   LogicalResult replaceParam(ParamOp param, const Place &place) {
     std::string name = place.nameOf(param.getName());
     if (!ownParameters.insert(name).second)
-      return param.emitError() << "two parameters are called '" << name << "'; names must differ within a scope";
+      return param.emitError() << "two parameters are called '" << name
+                               << "'; names must differ within a scope";
     StateOp &state = states[name];
     if (!state)
       state = createState(param, name, place);
     else if (state.getType() != param.getValue().getType() || state.getInit() != param.getInit())
       return param.emitError() << "parameter '" << name << "' differs between entry points";
     builder.setInsertionPoint(param);
-    auto read = ReadOp::create(builder, param.getLoc(), param.getValue().getType(), FlatSymbolRefAttr::get(builder.getContext(), name));
-    setOrigin(read, place.origin(builder.getContext(), place.role.empty() ? param.getRole() : StringRef(place.role)));
+    auto read = ReadOp::create(builder, param.getLoc(), param.getValue().getType(),
+                               FlatSymbolRefAttr::get(builder.getContext(), name));
+    setOrigin(read, place.origin(builder.getContext(),
+                                 place.role.empty() ? param.getRole() : StringRef(place.role)));
     param.replaceAllUsesWith(read.getValue());
     param.erase();
     return success();
@@ -97,12 +100,13 @@ private:
       checkpoint.replace(at, 7, std::to_string(place.layer));
     // States stand before all graphs, in order of their first use.
     builder.setInsertionPoint(*module.getOps<GraphOp>().begin());
-    auto state = StateOp::create(builder, param.getLoc(), builder.getStringAttr(name), TypeAttr::get(type), param.getInitAttr(),
-                                 builder.getStringAttr("parameter"), builder.getStringAttr(name), param.getRoleAttr(),
-                                 builder.getStringAttr(checkpoint),
-                                 builder.getBoolAttr(param.getDecay().value_or(type.getRank() >= 2)),
-                                 builder.getI64IntegerAttr(count("sluice.experts")),
-                                 builder.getI64IntegerAttr(count("sluice.active")));
+    auto state =
+        StateOp::create(builder, param.getLoc(), builder.getStringAttr(name), TypeAttr::get(type),
+                        param.getInitAttr(), builder.getStringAttr("parameter"), builder.getStringAttr(name),
+                        param.getRoleAttr(), builder.getStringAttr(checkpoint),
+                        builder.getBoolAttr(param.getDecay().value_or(type.getRank() >= 2)),
+                        builder.getI64IntegerAttr(count("sluice.experts")),
+                        builder.getI64IntegerAttr(count("sluice.active")));
     setOrigin(state, place.origin(builder.getContext(), param.getRole()));
     return state;
   }

@@ -10,7 +10,8 @@ bool refuse(std::string &why, const llvm::Twine &reason) {
   return false;
 }
 
-/// The only op of type Op among the users of `value` for which `accept` holds; null if there is none or more than one.
+/// The only op of type Op among the users of `value` for which `accept` holds; null if there is none or more
+/// than one.
 template <typename Op> Op onlyUser(Value value, llvm::function_ref<bool(Op)> accept) {
   Op found = nullptr;
   for (Operation *user : value.getUsers()) {
@@ -50,13 +51,15 @@ GroupedWeightGradientOp weightGradient(Value dy, Value routing) {
 /// An elementwise piece of swiglu's adjoint: it reads dact, gate and up only.
 bool isSwigluAdjoint(Operation *op, Value dact, const ExpertChain &chain) {
   return isa_and_nonnull<MapOp>(op) && llvm::is_contained(op->getOperands(), dact) &&
-         llvm::all_of(op->getOperands(), [&](Value v) { return v == dact || v == chain.gate || v == chain.up; });
+         llvm::all_of(op->getOperands(),
+                      [&](Value v) { return v == dact || v == chain.gate || v == chain.up; });
 }
 
 } // namespace
 
 bool matchForward(SwiGluOp swiglu, ExpertChain &chain, std::string &why) {
-  auto gate = swiglu.getGate().getDefiningOp<GroupedLinearOp>(), up = swiglu.getUp().getDefiningOp<GroupedLinearOp>();
+  auto gate = swiglu.getGate().getDefiningOp<GroupedLinearOp>(),
+       up = swiglu.getUp().getDefiningOp<GroupedLinearOp>();
   if (!isForward(swiglu) || !gate || !up)
     return false;
   chain.path = originOf(swiglu).getPath().str();
@@ -90,8 +93,9 @@ bool requestDown(ExpertChain &chain, OutlineRequest &request, std::string &why) 
     return refuse(why, "no single product down follows the activation");
   if (down.getBias())
     return refuse(why, "down has a bias");
-  auto combine = onlyUser<CombineOp>(
-      down.getY(), [&](CombineOp op) { return op.getRows() == down.getY() && op.getRouting() == chain.routing; });
+  auto combine = onlyUser<CombineOp>(down.getY(), [&](CombineOp op) {
+    return op.getRows() == down.getY() && op.getRouting() == chain.routing;
+  });
   if (!combine || !combine.getGates())
     return refuse(why, "no combine with gates follows the product down");
   chain.gates = combine.getGates(), chain.downWeight = down.getWeight();
@@ -121,7 +125,8 @@ bool requestDownGradient(ExpertChain &chain, OutlineRequest &request, std::strin
   if (!fromGate || !fromUp)
     return refuse(why, "the tokens get no gradient through gate and up");
   Operation *dgate = fromGate.getX().getDefiningOp(), *dup = fromUp.getX().getDefiningOp();
-  if (dgate == dup || !isSwigluAdjoint(dgate, dact.getY(), chain) || !isSwigluAdjoint(dup, dact.getY(), chain))
+  if (dgate == dup || !isSwigluAdjoint(dgate, dact.getY(), chain) ||
+      !isSwigluAdjoint(dup, dact.getY(), chain))
     return refuse(why, "gate or up is used by more than swiglu");
   chain.dout = drows.getX(), chain.dgate = fromGate.getX(), chain.dup = fromUp.getX();
   request.kind = "experts_down_gradient";
@@ -150,10 +155,14 @@ bool requestUpGradient(ExpertChain &chain, OutlineRequest &request, std::string 
                   fromUp = transposedProduct(chain.upWeight, chain.routing);
   if (!fromGate || !fromUp || fromGate.getX() != chain.dgate || fromUp.getX() != chain.dup)
     return refuse(why, "the products by the transposed weights of gate and up are missing");
-  auto add = onlyUser<AddOp>(fromGate.getY(), [&](AddOp op) { return llvm::is_contained(op->getOperands(), fromUp.getY()); });
-  auto combine = add ? onlyUser<CombineOp>(add.getY(), [&](CombineOp op) {
-    return op.getRows() == add.getY() && op.getRouting() == chain.routing && !op.getGates();
-  }) : nullptr;
+  auto add = onlyUser<AddOp>(fromGate.getY(),
+                             [&](AddOp op) { return llvm::is_contained(op->getOperands(), fromUp.getY()); });
+  auto combine = add ? onlyUser<CombineOp>(add.getY(),
+                                           [&](CombineOp op) {
+                                             return op.getRows() == add.getY() &&
+                                                    op.getRouting() == chain.routing && !op.getGates();
+                                           })
+                     : nullptr;
   if (!combine)
     return refuse(why, "the dispatched rows are used by more than gate and up");
   request.kind = "experts_up_gradient";
@@ -170,10 +179,12 @@ bool requestUpGradient(ExpertChain &chain, OutlineRequest &request, std::string 
 }
 
 bool requestUpWeightGradient(ExpertChain &chain, OutlineRequest &request, std::string &why) {
-  GroupedWeightGradientOp ofGate = weightGradient(chain.dgate, chain.routing), ofUp = weightGradient(chain.dup, chain.routing);
+  GroupedWeightGradientOp ofGate = weightGradient(chain.dgate, chain.routing),
+                          ofUp = weightGradient(chain.dup, chain.routing);
   if (!ofGate || !ofUp)
     return refuse(why, "no single weight gradients of gate and up");
-  DispatchOp rows = dispatchOf(ofGate.getX(), chain.routing), otherRows = dispatchOf(ofUp.getX(), chain.routing);
+  DispatchOp rows = dispatchOf(ofGate.getX(), chain.routing),
+             otherRows = dispatchOf(ofUp.getX(), chain.routing);
   if (!rows || !otherRows || rows.getX() != chain.x || otherRows.getX() != chain.x)
     return refuse(why, "the rows of the weight gradients are not the dispatched tokens");
   request.kind = "experts_up_weight_gradient";

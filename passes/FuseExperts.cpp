@@ -34,8 +34,8 @@ struct FuseExperts : impl::FuseExpertsBase<FuseExperts> {
         fuse(swiglu);
       remarkRemaining(graph);
       if (Count after = contractions(graph); after != before) {
-        graph.emitError() << "fuse-experts changed the contractions from " << toDecimal(before) << " to " << toDecimal(after)
-                          << " FLOPs; this is a bug in the pass";
+        graph.emitError() << "fuse-experts changed the contractions from " << toDecimal(before) << " to "
+                          << toDecimal(after) << " FLOPs; this is a bug in the pass";
         return signalPassFailure();
       }
     }
@@ -75,21 +75,22 @@ private:
     std::string why;
     KernelOp kernel;
     Builder builder(&getContext());
-    request.settings = builder.getDictionaryAttr(
-        builder.getNamedAttr("top_k", builder.getI64IntegerAttr(cast<RoutingType>(chain.routing.getType()).getTopK())));
+    request.settings = builder.getDictionaryAttr(builder.getNamedAttr(
+        "top_k", builder.getI64IntegerAttr(cast<RoutingType>(chain.routing.getType()).getTopK())));
     if (find(chain, request, why))
       // Every kernel gathers for itself: a dispatch moves rows and may be done in several kernels.
       kernel = outline(request, [](Operation *op) { return isa<DispatchOp>(op); }, why);
     if (!kernel)
       missed(loc, chain, kind, why);
     else
-      emitRemark(loc) << "fused in '" << chain.path << "': " << kind << " from " << kernel.getBody().front().getOperations().size() - 1
-                      << " ops";
+      emitRemark(loc) << "fused in '" << chain.path << "': " << kind << " from "
+                      << kernel.getBody().front().getOperations().size() - 1 << " ops";
     return kernel;
   }
 
   void missed(Location loc, const ExpertChain &chain, StringRef kind, StringRef why) {
-    emitRemark(loc) << "not fused in '" << chain.path << "' to " << kind << ": " << why << "; its ops stay single commands";
+    emitRemark(loc) << "not fused in '" << chain.path << "' to " << kind << ": " << why
+                    << "; its ops stay single commands";
   }
 
   /// Experts whose activation is not swiglu never met a matcher.
@@ -97,10 +98,12 @@ private:
     std::set<std::string> told;
     for (GroupedLinearOp op : graph.getBlock()->getOps<GroupedLinearOp>()) {
       OriginAttr origin = originOf(op);
-      bool nearSwiglu = op.getX().getDefiningOp<SwiGluOp>() || op.getX().getDefiningOp<KernelOp>() ||
-                        llvm::any_of(op.getY().getUsers(), [](Operation *user) { return isa<SwiGluOp>(user); });
+      bool nearSwiglu =
+          op.getX().getDefiningOp<SwiGluOp>() || op.getX().getDefiningOp<KernelOp>() ||
+          llvm::any_of(op.getY().getUsers(), [](Operation *user) { return isa<SwiGluOp>(user); });
       if (origin.getDirection() == "forward" && !nearSwiglu && told.insert(origin.getPath().str()).second)
-        op.emitRemark() << "not fused in '" << origin.getPath() << "': the experts are not gate, up, swiglu and down; their ops "
+        op.emitRemark() << "not fused in '" << origin.getPath()
+                        << "': the experts are not gate, up, swiglu and down; their ops "
                         << "stay single commands";
     }
   }

@@ -17,10 +17,13 @@ bool isInside(Value value, ExpertsOp experts) {
 LogicalResult stackParameter(ParamOp param, RoutingType routing) {
   for (OpOperand &use : param.getValue().getUses()) {
     auto linear = dyn_cast<LinearOp>(use.getOwner());
-    if (!linear || (use.get() != linear.getWeight() && use.get() != linear.getBias()) || use.get() == linear.getX())
+    if (!linear || (use.get() != linear.getWeight() && use.get() != linear.getBias()) ||
+        use.get() == linear.getX())
       return use.getOwner()->emitError()
-             << "parameter '" << param.getName() << "' exists once an expert, so only sluice.linear may use it, as weight "
-             << "or bias; found " << use.getOwner()->getName() << " (move the parameter out of experts to share it)";
+             << "parameter '" << param.getName()
+             << "' exists once an expert, so only sluice.linear may use it, as weight "
+             << "or bias; found " << use.getOwner()->getName()
+             << " (move the parameter out of experts to share it)";
   }
   auto type = cast<RankedTensorType>(param.getValue().getType());
   Builder builder(param.getContext());
@@ -41,10 +44,12 @@ LogicalResult openLinear(LinearOp linear, ExpertsOp experts) {
   if (!ownWeight)
     return success(); // one weight for all experts: an ordinary product of all rows
   if (cast<RankedTensorType>(linear.getX().getType()).getRank() != 2)
-    return linear.emitError() << "experts work on dispatched rows [rows, in], found " << shapeText(linear.getX().getType());
+    return linear.emitError() << "experts work on dispatched rows [rows, in], found "
+                              << shapeText(linear.getX().getType());
   OpBuilder builder(linear);
-  auto grouped = GroupedLinearOp::create(builder, linear.getLoc(), linear.getX(), linear.getWeight(), experts.getRouting(),
-                                         linear.getBias(), linear.getMask(), /*transpose_weight=*/false);
+  auto grouped = GroupedLinearOp::create(builder, linear.getLoc(), linear.getX(), linear.getWeight(),
+                                         experts.getRouting(), linear.getBias(), linear.getMask(),
+                                         /*transpose_weight=*/false);
   linear.replaceAllUsesWith(grouped.getY());
   linear.erase();
   return success();
@@ -79,8 +84,9 @@ LogicalResult open(ExpertsOp experts) {
 
 struct OpenExperts : impl::OpenExpertsBase<OpenExperts> {
   void runOnOperation() override {
-    WalkResult result = getOperation().walk(
-        [](ExpertsOp experts) { return failed(open(experts)) ? WalkResult::interrupt() : WalkResult::advance(); });
+    WalkResult result = getOperation().walk([](ExpertsOp experts) {
+      return failed(open(experts)) ? WalkResult::interrupt() : WalkResult::advance();
+    });
     if (result.wasInterrupted())
       signalPassFailure();
   }

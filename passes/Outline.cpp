@@ -11,8 +11,8 @@ namespace sluice {
 namespace {
 
 /// Checks the request; see the header for the rules. `first` is the op before which the kernel will stand.
-bool isOutlinable(const OutlineRequest &request, llvm::function_ref<bool(Operation *)> mayCopy, Operation *first,
-                  std::string &why) {
+bool isOutlinable(const OutlineRequest &request, llvm::function_ref<bool(Operation *)> mayCopy,
+                  Operation *first, std::string &why) {
   llvm::DenseSet<Operation *> inside(request.ops.begin(), request.ops.end());
   llvm::DenseSet<Value> inputs(request.inputs.begin(), request.inputs.end());
   llvm::DenseSet<Value> outputs(request.outputs.begin(), request.outputs.end());
@@ -43,7 +43,8 @@ bool isOutlinable(const OutlineRequest &request, llvm::function_ref<bool(Operati
 
 } // namespace
 
-KernelOp outline(const OutlineRequest &request, llvm::function_ref<bool(Operation *)> mayCopy, std::string &why) {
+KernelOp outline(const OutlineRequest &request, llvm::function_ref<bool(Operation *)> mayCopy,
+                 std::string &why) {
   SmallVector<Operation *> ops(request.ops);
   llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   Operation *first = ops.front();
@@ -54,8 +55,8 @@ KernelOp outline(const OutlineRequest &request, llvm::function_ref<bool(Operatio
     return nullptr;
 
   OpBuilder builder(first);
-  auto kernel = KernelOp::create(builder, ops.back()->getLoc(), TypeRange(ValueRange(request.outputs)), request.kind, request.inputs,
-                                 request.settings);
+  auto kernel = KernelOp::create(builder, ops.back()->getLoc(), TypeRange(ValueRange(request.outputs)),
+                                 request.kind, request.inputs, request.settings);
   if (OriginAttr origin = originOf(ops.back()))
     setOrigin(kernel, origin);
   Block &body = kernel.getBody().emplaceBlock();

@@ -6,8 +6,10 @@ llvm::ArrayRef<PhaseInfo> phases() {
   static constexpr PhaseInfo table[] = {
       {Phase::Parse, "parse", "The graph as written: one model, named dimensions, notation."},
       {Phase::Bind, "bind", "Dimension names become numbers; all shapes are checked."},
-      {Phase::Flatten, "flatten", "Layers unrolled, experts opened, scopes dissolved; parameters are state, losses are outputs."},
-      {Phase::Differentiate, "differentiate", "Entry points init, accumulate, apply, eval and logits; gradients are ops."},
+      {Phase::Flatten, "flatten",
+       "Layers unrolled, experts opened, scopes dissolved; parameters are state, losses are outputs."},
+      {Phase::Differentiate, "differentiate",
+       "Entry points init, accumulate, apply, eval and logits; gradients are ops."},
       {Phase::Precision, "precision", "Number formats chosen (float32)."},
       {Phase::SaveOrRecompute, "save-or-recompute", "Decided which forward values live to the backward."},
       {Phase::LowerMasks, "lower-masks", "Kernels of masked products chosen (masks are refused so far)."},
@@ -25,6 +27,8 @@ std::optional<Phase> phaseByName(llvm::StringRef name) {
   return std::nullopt;
 }
 
-llvm::StringRef phaseName(Phase phase) { return phases()[static_cast<size_t>(phase)].name; }
+llvm::StringRef phaseName(Phase phase) {
+  return phases()[static_cast<size_t>(phase)].name;
+}
 
 } // namespace sluice

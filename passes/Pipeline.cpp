@@ -16,11 +16,11 @@ void addBind(OpPassManager &manager, const PipelineOptions &options) {
 }
 
 void addFlatten(OpPassManager &manager) {
-  // Layers first: an iteration becomes a scope, so that all later passes know one notation for names. Opening experts
-  // before layers exist would save little and would need parameters that are stacked twice.
+  // Layers first: an iteration becomes a scope, so that all later passes know one notation for names. Opening
+  // experts before layers exist would save little and would need parameters that are stacked twice.
   manager.addPass(createUnrollRepeats());
-  // Experts are opened while their parameters still are `param` ops inside them: afterwards nothing says which
-  // parameters exist once an expert.
+  // Experts are opened while their parameters still are `param` ops inside them: afterwards nothing says
+  // which parameters exist once an expert.
   manager.addPass(createOpenExperts());
   // Only now does every op have its final place in the nest: paths become origins, parameters become state.
   manager.addPass(createDissolveScopes());
@@ -40,19 +40,14 @@ void addDifferentiate(OpPassManager &manager) {
 
 struct ToPhaseOptions : PassPipelineOptions<ToPhaseOptions> {
   Option<std::string> phase{*this, "phase", llvm::cl::desc("The last phase to run"), llvm::cl::init("plan")};
-  Option<std::string> bindings{*this, "bindings", llvm::cl::desc("Sizes of named dimensions, e.g. batch=8,seq=256")};
+  Option<std::string> bindings{*this, "bindings",
+                               llvm::cl::desc("Sizes of named dimensions, e.g. batch=8,seq=256")};
   Option<std::string> precision{*this, "precision", llvm::cl::desc("float32"), llvm::cl::init("float32")};
-  Option<int64_t> budget{*this, "budget", llvm::cl::desc("Bytes for saved values; 0: no limit"), llvm::cl::init(0)};
+  Option<int64_t> budget{*this, "budget", llvm::cl::desc("Bytes for saved values; 0: no limit"),
+                         llvm::cl::init(0)};
 };
 
 } // namespace
-
-#ifdef SLUICE_WITHOUT_FormKernels
-void addFormKernelsPasses(OpPassManager &) {}
-#endif
-#ifdef SLUICE_WITHOUT_Plan
-void addPlanPasses(OpPassManager &) {}
-#endif
 
 void addPhase(OpPassManager &manager, Phase phase, const PipelineOptions &options) {
   switch (phase) {
@@ -71,7 +66,8 @@ void addPhase(OpPassManager &manager, Phase phase, const PipelineOptions &option
     manager.addPass(createChoosePrecision({options.precision}));
     break;
   case Phase::SaveOrRecompute:
-    // Before fusion: what is computed again is chosen among single ops, and fuse-experts then takes the copies along.
+    // Before fusion: what is computed again is chosen among single ops, and fuse-experts then takes the
+    // copies along.
     manager.addPass(createSaveOrRecompute({options.saveBudget}));
     break;
   case Phase::LowerMasks:
@@ -103,7 +99,8 @@ void registerPipelines() {
       [](OpPassManager &manager, const ToPhaseOptions &options) {
         std::optional<Phase> phase = phaseByName(options.phase);
         if (!phase)
-          llvm::report_fatal_error(llvm::Twine("no phase is called '") + options.phase + "'", /*gen_crash_diag=*/false);
+          llvm::report_fatal_error(llvm::Twine("no phase is called '") + options.phase + "'",
+                                   /*gen_crash_diag=*/false);
         PipelineOptions chosen;
         chosen.bindings = options.bindings;
         chosen.precision = options.precision;

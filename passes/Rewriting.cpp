@@ -22,7 +22,8 @@ SmallVector<StateOp> statesOf(ModuleOp module, StringRef role) {
 }
 
 OriginAttr withDirection(OriginAttr origin, StringRef direction) {
-  return OriginAttr::get(origin.getContext(), origin.getPath(), origin.getLayer(), origin.getRole(), direction);
+  return OriginAttr::get(origin.getContext(), origin.getPath(), origin.getLayer(), origin.getRole(),
+                         direction);
 }
 
 /// Later ops first, so that one sweep removes whole chains.
@@ -38,7 +39,9 @@ static void eraseDeadOpsIn(Block &block) {
   }
 }
 
-void eraseDeadOps(GraphOp graph) { eraseDeadOpsIn(*graph.getBlock()); }
+void eraseDeadOps(GraphOp graph) {
+  eraseDeadOpsIn(*graph.getBlock());
+}
 
 void eraseUnusedInputs(GraphOp graph, llvm::function_ref<bool(StringRef)> mayErase) {
   Block &block = *graph.getBlock();
@@ -52,7 +55,9 @@ void eraseUnusedInputs(GraphOp graph, llvm::function_ref<bool(StringRef)> mayEra
   graph.setInputNamesAttr(ArrayAttr::get(graph.getContext(), names));
 }
 
-static ReturnOp returnOf(GraphOp graph) { return cast<ReturnOp>(graph.getBlock()->getTerminator()); }
+static ReturnOp returnOf(GraphOp graph) {
+  return cast<ReturnOp>(graph.getBlock()->getTerminator());
+}
 
 int64_t outputIndex(GraphOp graph, StringRef name) {
   for (auto [index, output] : llvm::enumerate(returnOf(graph).getNames()))
@@ -75,7 +80,8 @@ void filterOutputs(GraphOp graph, llvm::function_ref<bool(StringRef)> keep) {
   returnOp.setNamesAttr(ArrayAttr::get(graph.getContext(), names));
 }
 
-GraphOp createGraph(ModuleOp module, StringRef name, ArrayRef<StringRef> inputNames, ArrayRef<Type> inputTypes) {
+GraphOp createGraph(ModuleOp module, StringRef name, ArrayRef<StringRef> inputNames,
+                    ArrayRef<Type> inputTypes) {
   auto builder = OpBuilder::atBlockEnd(module.getBody());
   auto graph = GraphOp::create(builder, module.getLoc(), builder.getStringAttr(name),
                                builder.getStrArrayAttr(inputNames));

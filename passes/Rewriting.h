@@ -15,9 +15,12 @@ llvm::SmallVector<StateOp> statesOf(mlir::ModuleOp module, llvm::StringRef role)
 
 /// The same origin with another direction (forward, backward, recompute, update, initialize).
 OriginAttr withDirection(OriginAttr origin, llvm::StringRef direction);
-inline void setOrigin(mlir::Operation *op, OriginAttr origin) { op->setAttr(originAttributeName, origin); }
+inline void setOrigin(mlir::Operation *op, OriginAttr origin) {
+  op->setAttr(originAttributeName, origin);
+}
 
-/// Erases ops of the graph (and of nested bodies) whose results nobody uses and that have no effect but reading.
+/// Erases ops of the graph (and of nested bodies) whose results nobody uses and that have no effect but
+/// reading.
 void eraseDeadOps(GraphOp graph);
 /// Erases inputs that nobody uses for which `mayErase(name)` holds.
 void eraseUnusedInputs(GraphOp graph, llvm::function_ref<bool(llvm::StringRef)> mayErase);
@@ -26,10 +29,12 @@ int64_t outputIndex(GraphOp graph, llvm::StringRef name);
 /// Keeps only the outputs for which `keep(name)` holds, in their order.
 void filterOutputs(GraphOp graph, llvm::function_ref<bool(llvm::StringRef)> keep);
 
-/// Creates an empty graph at the end of the module, with inputs of these names and types and no terminator yet.
+/// Creates an empty graph at the end of the module, with inputs of these names and types and no terminator
+/// yet.
 GraphOp createGraph(mlir::ModuleOp module, llvm::StringRef name, llvm::ArrayRef<llvm::StringRef> inputNames,
                     llvm::ArrayRef<mlir::Type> inputTypes);
 /// Ends a graph made by createGraph.
-void createReturn(GraphOp graph, mlir::ValueRange values, llvm::ArrayRef<llvm::StringRef> names, OriginAttr origin);
+void createReturn(GraphOp graph, mlir::ValueRange values, llvm::ArrayRef<llvm::StringRef> names,
+                  OriginAttr origin);
 
 } // namespace sluice

@@ -142,17 +142,17 @@ struct SaveOrRecompute : impl::SaveOrRecomputeBase<SaveOrRecompute> {
     eraseDeadOps(graph); // views that only the backward used
 
     auto remark = graph.emitRemark();
-    remark << "saved for the backward: " << plan.savedCount() << " values, " << plan.savedBytes() << " bytes (" << before
-           << " bytes if nothing were computed again)";
+    remark << "saved for the backward: " << plan.savedCount() << " values, " << plan.savedBytes()
+           << " bytes (" << before << " bytes if nothing were computed again)";
     if (budget > 0 && plan.savedBytes() > budget)
-      graph.emitWarning() << "saved values need " << plan.savedBytes() << " bytes, more than the budget of " << budget
-                          << "; the rest is costly or must not be computed again";
+      graph.emitWarning() << "saved values need " << plan.savedBytes() << " bytes, more than the budget of "
+                          << budget << "; the rest is costly or must not be computed again";
   }
 
 private:
   void choose(SavePlan &plan, Operation *op, StringRef why) {
-    op->emitRemark() << "computed again: " << op->getName() << " in '" << originOf(op).getPath() << "', " << why
-                     << ", frees " << plan.gain(op) << " bytes";
+    op->emitRemark() << "computed again: " << op->getName() << " in '" << originOf(op).getPath() << "', "
+                     << why << ", frees " << plan.gain(op) << " bytes";
     plan.recompute(op);
   }
 
@@ -166,7 +166,9 @@ private:
     for (Operation *op : plan.ops())
       if (!plan.isRecomputed(op) && costOf(op) <= RecomputeCost::Cheap && plan.gain(op) > 0)
         order.push_back({plan.gain(op), static_cast<int64_t>(order.size()), op});
-    llvm::sort(order, [](const Choice &a, const Choice &b) { return std::pair(-a.gain, a.index) < std::pair(-b.gain, b.index); });
+    llvm::sort(order, [](const Choice &a, const Choice &b) {
+      return std::pair(-a.gain, a.index) < std::pair(-b.gain, b.index);
+    });
     bool any = false;
     for (const Choice &choice : order) {
       if (plan.savedBytes() <= budget)

@@ -26,7 +26,8 @@ struct SplitLogits : impl::SplitLogitsBase<SplitLogits> {
     auto logits = cast<GraphOp>(builder.clone(*model));
     logits.setSymName("logits");
     // Bind reads and drops this mark.
-    logits->setAttr("sluice.fixed_bindings", builder.getDictionaryAttr(builder.getNamedAttr("batch", builder.getI64IntegerAttr(1))));
+    logits->setAttr("sluice.fixed_bindings",
+                    builder.getDictionaryAttr(builder.getNamedAttr("batch", builder.getI64IntegerAttr(1))));
     filterOutputs(logits, [](StringRef name) { return name == "logits"; });
     logits.walk([](Operation *op) {
       if (isa<AuxiliaryLossOp, ObserveOp>(op))

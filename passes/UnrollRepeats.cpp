@@ -17,7 +17,8 @@ void unroll(RepeatOp repeat) {
   SmallVector<Value> carried(repeat.getInits());
   for (int64_t iteration = 0, times = repeat.getTimes(); iteration < times; ++iteration) {
     std::string name = (repeat.getName() + "." + Twine(iteration)).str();
-    auto scope = ScopeOp::create(builder, repeat.getLoc(), repeat.getResultTypes(), builder.getStringAttr(name), StringAttr());
+    auto scope = ScopeOp::create(builder, repeat.getLoc(), repeat.getResultTypes(),
+                                 builder.getStringAttr(name), StringAttr());
     scope->setAttr("sluice.layer", builder.getI64IntegerAttr(iteration));
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(&scope.getBody().emplaceBlock());

@@ -1,5 +1,5 @@
-// sluice-opt: the pass tool, like mlir-opt, with our dialects and passes. `--sluice-to-phase="phase=flatten bindings=batch=2,seq=4"`
-// runs the pipeline; single passes are `--sluice-...`.
+// sluice-opt: the pass tool, like mlir-opt, with our dialects and passes. `--sluice-to-phase="phase=flatten
+// bindings=batch=2,seq=4"` runs the pipeline; single passes are `--sluice-...`.
 #include "dialects/plan/Plan.h"
 #include "passes/Passes.h"
 #include "passes/Pipeline.h"
@@ -11,7 +11,8 @@
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  registry.insert<sluice::SluiceDialect, sluice::plan::PlanDialect, mlir::arith::ArithDialect, mlir::math::MathDialect>();
+  registry.insert<sluice::SluiceDialect, sluice::plan::PlanDialect, mlir::arith::ArithDialect,
+                  mlir::math::MathDialect>();
   sluice::registerSluicePasses();
   sluice::registerPipelines();
   mlir::registerCanonicalizerPass();

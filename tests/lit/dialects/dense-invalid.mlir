@@ -1,0 +1,147 @@
+// RUN: sluice-opt %s -split-input-file -verify-diagnostics
+// Each rule of the dense ops, broken once.
+
+sluice.graph @g(%i: tensor<2xi32>, %t: tensor<4xf32>) {
+  // expected-error @+2 {{table must have 2 dimensions, found [4]}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %y = sluice.embedding %i, %t : (tensor<2xi32>, tensor<4xf32>) -> tensor<2x4xf32>
+  sluice.return %y ["y"] : tensor<2x4xf32>
+}
+
+// -----
+
+sluice.graph @g(%i: tensor<2xi32>, %t: tensor<?x4xf32, #sluice.dims<vocabulary, _>>) {
+  // expected-error @+1 {{table must be [vocabulary, width] in numbers, found [vocabulary, 4]}}
+  %y = sluice.embedding %i, %t : (tensor<2xi32>, tensor<?x4xf32, #sluice.dims<vocabulary, _>>) -> tensor<2x4xf32>
+  sluice.return %y ["y"] : tensor<2x4xf32>
+}
+
+// -----
+
+sluice.graph @g(%x: tensor<?x?x4xf32, #sluice.dims<batch, seq, _>>, %w: tensor<5x3xf32>) {
+  // expected-error @+1 {{at 'layers.0.attn': weight must be [5, 4] ([out, in], where in is the last size of x [batch, seq, 4]), found [5, 3]}}
+  %y = sluice.linear %x, %w {sluice.origin = #sluice.origin<"layers.0.attn", 0, "attention", "forward">} : (tensor<?x?x4xf32, #sluice.dims<batch, seq, _>>, tensor<5x3xf32>) -> tensor<?x?x5xf32, #sluice.dims<batch, seq, _>>
+  sluice.return %y ["y"] : tensor<?x?x5xf32, #sluice.dims<batch, seq, _>>
+}
+
+// -----
+
+sluice.graph @g(%x: tensor<2x4xf32>, %w: tensor<5x4xf32>, %b: tensor<4xf32>) {
+  // expected-error @+1 {{bias must be [5] ([out]), found [4]}}
+  %y = sluice.linear %x, %w bias %b : (tensor<2x4xf32>, tensor<5x4xf32>, tensor<4xf32>) -> tensor<2x5xf32>
+  sluice.return %y ["y"] : tensor<2x5xf32>
+}
+
+// -----
+
+sluice.graph @g(%x: tensor<2x4xf32>, %w: tensor<5x4xf32>, %m: !sluice.mask<[4, 5], "unstructured">) {
+  // expected-error @+1 {{mask must have the weight's shape [5, 4], found [4, 5]}}
+  %y = sluice.linear %x, %w mask %m : (tensor<2x4xf32>, tensor<5x4xf32>, !sluice.mask<[4, 5], "unstructured">) -> tensor<2x5xf32>
+  sluice.return %y ["y"] : tensor<2x5xf32>
+}
+
+// -----
+
+sluice.graph @g(%x: tensor<4xf32>, %w: tensor<5x4xf32>) {
+  // expected-error @+2 {{x must have at least 2 dimensions, found [4]}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %y = sluice.linear %x, %w : (tensor<4xf32>, tensor<5x4xf32>) -> tensor<5xf32>
+  sluice.return %y ["y"] : tensor<5xf32>
+}
+
+// -----
+
+sluice.graph @g(%x: tensor<2x4xf32>, %g: tensor<2xf32>) {
+  // expected-error @+1 {{gain must be [4] (the last size of x [2, 4]), found [2]}}
+  %y, %r = sluice.rms_norm %x, %g {epsilon = 1.0e-5 : f64} : (tensor<2x4xf32>, tensor<2xf32>) -> (tensor<2x4xf32>, tensor<2x1xf32>)
+  sluice.return %y ["y"] : tensor<2x4xf32>
+}
+
+// -----
+
+sluice.graph @g(%x: tensor<2x4xf32>, %g: tensor<4xf32>) {
+  // expected-error @+1 {{epsilon must not be negative, found -1}}
+  %y, %r = sluice.rms_norm %x, %g {epsilon = -1.0 : f64} : (tensor<2x4xf32>, tensor<4xf32>) -> (tensor<2x4xf32>, tensor<2x1xf32>)
+  sluice.return %y ["y"] : tensor<2x4xf32>
+}
+
+// -----
+
+sluice.graph @g(%x: tensor<2x3x6xf32>) {
+  // expected-error @+1 {{x must be [batch, seq, heads * head_dim] with an even head_dim, found [2, 3, 6] for 2 heads}}
+  %y = sluice.rope %x {heads = 2 : i64, theta = 1.0e4 : f64} : (tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
+  sluice.return %y ["y"] : tensor<2x3x6xf32>
+}
+
+// -----
+
+sluice.graph @g(%x: tensor<2x3x8xf32>) {
+  // expected-error @+1 {{theta must be positive, found 0}}
+  %y = sluice.rope %x {heads = 2 : i64, theta = 0.0 : f64} : (tensor<2x3x8xf32>) -> tensor<2x3x8xf32>
+  sluice.return %y ["y"] : tensor<2x3x8xf32>
+}
+
+// -----
+
+sluice.graph @g(%q: tensor<2x3x9xf32>) {
+  // expected-error @+1 {{kv_heads must divide heads, found 2 and 3}}
+  %y, %l = sluice.attention %q, %q, %q {heads = 3 : i64, kv_heads = 2 : i64, scale = 1.0 : f64, causal = true} : (tensor<2x3x9xf32>, tensor<2x3x9xf32>, tensor<2x3x9xf32>) -> (tensor<2x3x9xf32>, tensor<2x3x3xf32>)
+  sluice.return %y ["y"] : tensor<2x3x9xf32>
+}
+
+// -----
+
+sluice.graph @g(%q: tensor<2x3x9xf32>) {
+  // expected-error @+1 {{q must be [batch, seq, heads * head_dim], found [2, 3, 9] for 2 heads}}
+  %y, %l = sluice.attention %q, %q, %q {heads = 2 : i64, kv_heads = 2 : i64, scale = 1.0 : f64, causal = true} : (tensor<2x3x9xf32>, tensor<2x3x9xf32>, tensor<2x3x9xf32>) -> (tensor<2x3x9xf32>, tensor<2x2x3xf32>)
+  sluice.return %y ["y"] : tensor<2x3x9xf32>
+}
+
+// -----
+
+sluice.graph @g(%q: tensor<2x3x8xf32>) {
+  // expected-error @+1 {{k must be [2, 3, 4] ([batch, seq, kv_heads * head_dim]), found [2, 3, 8]}}
+  %y, %l = sluice.attention %q, %q, %q {heads = 4 : i64, kv_heads = 2 : i64, scale = 1.0 : f64, causal = true} : (tensor<2x3x8xf32>, tensor<2x3x8xf32>, tensor<2x3x8xf32>) -> (tensor<2x3x8xf32>, tensor<2x4x3xf32>)
+  sluice.return %y ["y"] : tensor<2x3x8xf32>
+}
+
+// -----
+
+sluice.graph @g(%x: tensor<2x4xf32>, %u: tensor<2x3xf32>) {
+  // expected-error @+1 {{up must be [2, 4] (the shape of gate), found [2, 3]}}
+  %y = sluice.swiglu %x, %u : (tensor<2x4xf32>, tensor<2x3xf32>) -> tensor<2x4xf32>
+  sluice.return %y ["y"] : tensor<2x4xf32>
+}
+
+// -----
+
+sluice.graph @g(%x: tensor<2x4xf32>) {
+  // expected-error @+1 {{function must be one of silu, gelu, gelu_tanh, relu, relu_squared, tanh, sigmoid; found 'swish'}}
+  %y = sluice.activation %x {function = "swish"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  sluice.return %y ["y"] : tensor<2x4xf32>
+}
+
+// -----
+
+sluice.graph @g(%x: tensor<2x4xf32>, %u: tensor<4xf32>) {
+  // expected-error @+1 {{the second operand must be [2, 4] (the shape of the first), found [4]}}
+  %y = sluice.add %x, %u : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+  sluice.return %y ["y"] : tensor<2x4xf32>
+}
+
+// -----
+
+sluice.graph @g(%x: tensor<2x4xf32>, %u: tensor<2xf32>) {
+  // expected-error @+1 {{the second operand must broadcast to the first (aligned at the last dimension, sizes equal or 1): found [2] for [2, 4]}}
+  %y = sluice.multiply %x, %u : (tensor<2x4xf32>, tensor<2xf32>) -> tensor<2x4xf32>
+  sluice.return %y ["y"] : tensor<2x4xf32>
+}
+
+// -----
+
+sluice.graph @g(%s: tensor<1xi64>) {
+  // expected-error @+2 {{type must be a static tensor, found}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %y = sluice.random_normal %s {stream = "w", standard_deviation = 1.0 : f64, type = tensor<?xf32>} : (tensor<1xi64>) -> tensor<?xf32>
+  sluice.return %y ["y"] : tensor<?xf32>
+}
