@@ -1,6 +1,8 @@
 #include "frontends/cli/RuntimeCommands.h"
 
+#include "runtime/checkpoint/SafetensorsWriter.h"
 #include "runtime/data/Pack.h"
+#include "runtime/data/Windows.h"
 #include "runtime/metrics/Progress.h"
 
 #include <cstdio>
@@ -81,6 +83,47 @@ void addInfo(CLI::App &data, Invocation &invocation) {
   });
 }
 
+void addWindows(CLI::App &data, Invocation &invocation) {
+  CLI::App *command = data.add_subcommand(
+      "windows", "Write training windows, in the order a run reads them, as tensors `tokens` and `targets` (safetensors)");
+  struct Flags {
+    std::string folder, output, mode = "concatenate";
+    uint64_t first = 0, count = 1, seed = 0;
+    int64_t sequence = 256;
+  };
+  auto flags = std::make_shared<Flags>();
+  command->add_option("DATA", flags->folder, "A folder made by `data pack`")->required();
+  command->add_option("--first", flags->first, "Index of the first window")->capture_default_str();
+  command->add_option("--count", flags->count, "Number of windows")->capture_default_str();
+  command->add_option("--seq", flags->sequence, "Tokens of a window")->capture_default_str();
+  command->add_option("--seed", flags->seed, "The run's data.seed")->capture_default_str();
+  command->add_option("--mode", flags->mode, "concatenate or document")->check(CLI::IsMember({"concatenate", "document"}));
+  command->add_option("-o,--output", flags->output, "Safetensors file to write")->required();
+  command->callback([=, &invocation] {
+    invocation.action = [=]() -> Status {
+      SLUICE_ASSIGN_OR_RETURN(Dataset dataset, Dataset::open(flags->folder));
+      WindowOptions options;
+      options.mode = flags->mode == "document" ? WindowMode::Document : WindowMode::Concatenate;
+      options.seq = flags->sequence;
+      options.documentSeed = options.windowSeed = flags->seed;
+      SLUICE_ASSIGN_OR_RETURN(WindowStream stream, WindowStream::open(dataset.train(), dataset.tokenizer(), options));
+      size_t elements = flags->count * static_cast<size_t>(flags->sequence);
+      std::vector<int32_t> tokens(elements), targets(elements);
+      stream.batch(flags->first, flags->count, tokens.data(), targets.data());
+      std::vector<int64_t> shape = {static_cast<int64_t>(flags->count), flags->sequence};
+      SLUICE_ASSIGN_OR_RETURN(SafetensorsWriter writer,
+                              SafetensorsWriter::create({{"tokens", TensorType::I32, shape, tokens.data(), {}},
+                                                         {"targets", TensorType::I32, shape, targets.data(), {}}}));
+      std::string bytes;
+      SLUICE_RETURN_IF_ERROR(writer.write([&](const void *part, size_t size) {
+        bytes.append(static_cast<const char *>(part), size);
+        return absl::OkStatus();
+      }));
+      return writeFileAtomically(flags->output, bytes);
+    };
+  });
+}
+
 } // namespace
 
 void addDataCommand(CLI::App &app, Invocation &invocation) {
@@ -88,6 +131,7 @@ void addDataCommand(CLI::App &app, Invocation &invocation) {
   data->require_subcommand(1);
   addPack(*data, invocation);
   addInfo(*data, invocation);
+  addWindows(*data, invocation);
 }
 
 } // namespace sluice::cli

@@ -1,6 +1,7 @@
 // One forward (and backward) of a model on given weights and tokens: by the interpreter in float64, or compiled.
 #pragma once
 
+#include "dialects/interpreter/Interpreter.h"
 #include "frontends/cli/Compiler.h"
 #include "runtime/checkpoint/WeightFiles.h"
 #include "runtime/device/Device.h"
@@ -38,6 +39,23 @@ StatusOr<ExecOutputs> execInterpreter(Compiler &compiler, LoadedModel model, con
 /// Compiles the model and runs it on `device`.
 StatusOr<ExecOutputs> execDevice(Compiler &compiler, LoadedModel model, const WeightFiles &weights,
                                  const ExecInputs &inputs, bool gradients, Device &device);
+
+/// What a comparison command by command found.
+struct BisectReport {
+  size_t compared = 0;  // commands that agree
+  double worst = 0;     // largest relative L2 error seen
+  std::string command;  // the first that does not, with kind and origin; empty if all agree
+  double error = 0;     // of that one
+};
+
+/// Runs the compiled `accumulate` command by command and compares every result with the planned graph's in float64:
+/// relative L2 at most `limit`, integers exact.
+StatusOr<BisectReport> execBisect(Compiler &compiler, LoadedModel model, const WeightFiles &weights,
+                                  const ExecInputs &inputs, double limit, Device &device);
+
+/// Interprets `accumulate` of a planned module on these weights and inputs, for the sake of `options.observe`.
+Status interpretPlanned(mlir::ModuleOp module, const WeightFiles &weights, const ExecInputs &inputs,
+                        const InterpreterOptions &options);
 
 /// Writes the tensors as float64 (from the interpreter) or float32 (from a device).
 Status writeExecOutputs(const std::string &path, const ExecOutputs &outputs, bool float64);

@@ -8,14 +8,30 @@ namespace {
 
 struct ExecFlags {
   std::string model, weights, inputs, output, device = "interpreter", after;
-  bool gradients = false, arenas = false;
+  bool gradients = false, arenas = false, bisect = false;
+  double limit = 1e-5;
 };
+
+Status bisect(const ExecFlags &flags, const Invocation &invocation, Compiler &compiler, LoadedModel model,
+              const WeightFiles &weights, const ExecInputs &inputs) {
+  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
+                          openDevice(flags.device == "interpreter" ? "cpu" : flags.device, invocation));
+  SLUICE_ASSIGN_OR_RETURN(BisectReport report,
+                          execBisect(compiler, std::move(model), weights, inputs, flags.limit, *device));
+  if (!report.command.empty())
+    return failure(report.command, ": relative error ", report.error, ", limit ", flags.limit, "; the ", report.compared,
+                   " commands before it agree");
+  std::printf("all %zu commands agree with the interpreter; largest relative error %.3g\n", report.compared, report.worst);
+  return absl::OkStatus();
+}
 
 Status execOnce(const ExecFlags &flags, const Invocation &invocation) {
   SLUICE_ASSIGN_OR_RETURN(ExecInputs inputs, ExecInputs::read(flags.inputs));
   SLUICE_ASSIGN_OR_RETURN(WeightFiles weights, WeightFiles::open(flags.weights));
   Compiler compiler;
   SLUICE_ASSIGN_OR_RETURN(LoadedModel model, compiler.load(flags.model));
+  if (flags.bisect)
+    return bisect(flags, invocation, compiler, std::move(model), weights, inputs);
   bool interpreter = flags.device == "interpreter";
   ExecOutputs outputs;
   if (interpreter) {
@@ -55,6 +71,9 @@ void addExecCommand(CLI::App &app, Invocation &invocation) {
   command->add_option("--after", flags->after, "Interpret the graph as it stands after this phase");
   command->add_flag("--check-arenas", flags->arenas,
                     "After phase plan: run through simulated arenas and report any value that is overwritten too early");
+  command->add_flag("--bisect", flags->bisect,
+                    "Run the compiled program command by command and name the first result that leaves the interpreter's");
+  command->add_option("--limit", flags->limit, "Largest relative L2 error that --bisect accepts")->capture_default_str();
   command->add_option("-o,--output", flags->output, "Safetensors file to write");
   addThreads(*command, invocation);
   command->callback([=, &invocation] {

@@ -64,7 +64,18 @@ ExecTensor fromHost(const std::string &name, const HostTensor &value) {
   return {name, std::vector<int64_t>(value.shape.begin(), value.shape.end()), value.values};
 }
 
+TensorMap arguments(const ExecInputs &inputs) {
+  return {{"tokens", idTensor(inputs.tokens, 0, inputs.batch, inputs.sequence)},
+          {"targets", idTensor(inputs.targets, 0, inputs.batch, inputs.sequence)}};
+}
+
 } // namespace
+
+Status interpretPlanned(ModuleOp module, const WeightFiles &weights, const ExecInputs &inputs,
+                        const InterpreterOptions &options) {
+  SLUICE_ASSIGN_OR_RETURN(TensorMap states, readStates(module, weights));
+  return Interpreter(module, options).run("accumulate", arguments(inputs), states).status();
+}
 
 StatusOr<ExecOutputs> execInterpreter(Compiler &compiler, LoadedModel model, const WeightFiles &weights,
                                       const ExecInputs &inputs, bool gradients, Phase after, bool simulateArenas) {
@@ -82,9 +93,8 @@ StatusOr<ExecOutputs> execInterpreter(Compiler &compiler, LoadedModel model, con
   Interpreter interpreter(module, interpreterOptions);
 
   bool entries = after >= Phase::Differentiate;
-  TensorMap arguments{{"tokens", idTensor(inputs.tokens, 0, inputs.batch, inputs.sequence)},
-                      {"targets", idTensor(inputs.targets, 0, inputs.batch, inputs.sequence)}};
-  SLUICE_ASSIGN_OR_RETURN(TensorMap results, interpreter.run(entries ? "accumulate" : "model", arguments, states));
+  SLUICE_ASSIGN_OR_RETURN(TensorMap results,
+                          interpreter.run(entries ? "accumulate" : "model", arguments(inputs), states));
   ExecOutputs outputs;
   double counted = 0;
   for (int32_t target : inputs.targets)
