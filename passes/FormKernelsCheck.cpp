@@ -30,8 +30,9 @@ struct CheckLowering : impl::CheckLoweringBase<CheckLowering> {
                                 << missing.size() << " op(s) have no lowering for device '" << device << "'";
     for (Operation *op : missing) {
       OriginAttr origin = originOf(op);
-      report.attachNote(op->getLoc()) << op->getName() << " in '" << (origin ? origin.getPath() : "?")
-                                      << "': neither a library command nor made of primitives that kernels compute";
+      report.attachNote(op->getLoc())
+          << op->getName() << " in '" << (origin ? origin.getPath() : "?")
+          << "': neither a library command nor made of primitives that kernels compute";
     }
     signalPassFailure();
   }

@@ -20,7 +20,8 @@ Value rootOf(Value value) {
 }
 
 /// The users of a value; reshapes are passed through and gathered in `views`.
-void usersThroughViews(Value value, SmallVectorImpl<Operation *> &users, SmallVectorImpl<Operation *> &views) {
+void usersThroughViews(Value value, SmallVectorImpl<Operation *> &users,
+                       SmallVectorImpl<Operation *> &views) {
   for (Operation *user : value.getUsers()) {
     if (!isa<ReshapeOp>(user)) {
       users.push_back(user);
@@ -40,7 +41,8 @@ struct Chain {
   SmallVector<Operation *> ops;
   std::string why;
 
-  explicit Chain(CrossEntropyOp loss) : linear(rootOf(loss.getLogits()).getDefiningOp<LinearOp>()), loss(loss) {}
+  explicit Chain(CrossEntropyOp loss)
+      : linear(rootOf(loss.getLogits()).getDefiningOp<LinearOp>()), loss(loss) {}
 
   bool match() {
     if (!linear || linear.getBias() || linear.getMask())
@@ -76,7 +78,8 @@ struct Chain {
       }
       bool first = rootOf(contract.getA()) == gradient.getDlogits();
       Value other = rootOf(first ? contract.getB() : contract.getA());
-      if (other == linear.getWeight() && contract.getC().getType().getShape().back() == linear.getX().getType().getShape().back())
+      if (other == linear.getWeight() &&
+          contract.getC().getType().getShape().back() == linear.getX().getType().getShape().back())
         dx = contract;
       else if (other == rootOf(linear.getX()) && contract.getC().getType() == linear.getWeight().getType())
         dw = contract;
@@ -91,7 +94,8 @@ struct Chain {
 struct FuseCrossEntropy : impl::FuseCrossEntropyBase<FuseCrossEntropy> {
   void runOnOperation() override {
     for (GraphOp graph : getOperation().getOps<GraphOp>())
-      for (CrossEntropyOp loss : llvm::make_early_inc_range(llvm::to_vector(graph.getBlock()->getOps<CrossEntropyOp>())))
+      for (CrossEntropyOp loss :
+           llvm::make_early_inc_range(llvm::to_vector(graph.getBlock()->getOps<CrossEntropyOp>())))
         fuse(loss);
   }
 

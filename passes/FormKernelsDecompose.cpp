@@ -11,7 +11,9 @@ namespace sluice {
 
 namespace {
 
-ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
 
 /// Builds ops in front of one op, all with that op's origin.
 class Replacement {
@@ -49,7 +51,7 @@ bool isKernelReduce(ReduceOp op) {
   ArrayRef<int64_t> shape = shapeOf(op.getX());
   int64_t last = static_cast<int64_t>(shape.size()) - 1;
   if (op.getAxes().size() == 1 && op.getAxes()[0] == last)
-    return true;
+    return shape[last] != 1;
   for (int64_t axis = 0; axis < last; ++axis)
     if (!llvm::is_contained(op.getAxes(), axis) && shape[axis] != 1)
       return false;
@@ -88,8 +90,10 @@ Value splitReduce(Replacement &to, Value x, ArrayRef<int64_t> axes, StringRef ki
         sizes.push_back(size);
     SmallVector<int64_t> squeezed;
     for (int64_t axis : permutation)
-      squeezed.push_back(llvm::count_if(ArrayRef<int64_t>(shape).take_front(axis), [](int64_t size) { return size != 1; }));
-    x = TransposeOp::create(to.builder, to.loc, to.reshape(x, sizes), to.builder.getDenseI64ArrayAttr(squeezed));
+      squeezed.push_back(
+          llvm::count_if(ArrayRef<int64_t>(shape).take_front(axis), [](int64_t size) { return size != 1; }));
+    x = TransposeOp::create(to.builder, to.loc, to.reshape(x, sizes),
+                            to.builder.getDenseI64ArrayAttr(squeezed));
   }
   return to.reshape(to.reduce(to.reshape(x, {depth, width}), {0}, kind), result);
 }
@@ -105,8 +109,8 @@ std::string commandOf(Operation *op) {
 /// Whether the command that computes `value` can add it to a state instead (docs/commands.md: `accumulate`).
 bool canAccumulate(Value value) {
   std::string kind = commandOf(value.getDefiningOp());
-  bool able = llvm::is_contained({"gemm", "embedding_gradient", "grouped_weight_gradient", "grouped_sum", "contract",
-                                  "experts_down_weight_gradient", "experts_up_weight_gradient",
+  bool able = llvm::is_contained({"gemm", "embedding_gradient", "grouped_weight_gradient", "grouped_sum",
+                                  "contract", "experts_down_weight_gradient", "experts_up_weight_gradient",
                                   "linear_cross_entropy_gradient", "gather_gradient"},
                                  kind);
   if (!able || !value.hasOneUse())
@@ -129,7 +133,8 @@ struct DecomposeOps : impl::DecomposeOpsBase<DecomposeOps> {
       for (ReduceOp reduce : llvm::make_early_inc_range(graph.getBlock()->getOps<ReduceOp>()))
         if (!isKernelReduce(reduce)) {
           Replacement to(reduce);
-          reduce.getY().replaceAllUsesWith(splitReduce(to, reduce.getX(), reduce.getAxes(), reduce.getKind()));
+          reduce.getY().replaceAllUsesWith(
+              splitReduce(to, reduce.getX(), reduce.getAxes(), reduce.getKind()));
           reduce.erase();
         }
       eraseDeadOps(graph);

@@ -26,8 +26,8 @@ public:
   int groupOf(mlir::Operation *op) const;
   /// Whether the value of a member gets a place in memory.
   bool isStored(mlir::Value value) const { return stored.contains(value); }
-  /// What a group's kernel holds: its members and what they read that is not stored, in program order, and the
-  /// values that it reads from outside, each once.
+  /// What a group's kernel holds: its members and what they read that is not stored, in program order, and
+  /// the values that it reads from outside, each once.
   void contents(const KernelGroup &group, llvm::SmallVectorImpl<mlir::Operation *> &ops,
                 llvm::SmallVectorImpl<mlir::Value> &inputs) const;
   /// Ops that must come before `op` for other reasons than its operands: earlier uses of the same state.
@@ -45,7 +45,8 @@ private:
   bool feedsOnlyColumnSums(mlir::Operation *op) const;
   bool compatible(const KernelGroup &group, mlir::Operation *op) const;
   Producer producerOf(mlir::Value operand, mlir::ArrayRef<int64_t> iteration) const;
-  bool dependsOn(mlir::Operation *op, const llvm::DenseSet<int> &targets, llvm::DenseSet<mlir::Operation *> &seen) const;
+  bool dependsOn(mlir::Operation *op, const llvm::DenseSet<int> &targets,
+                 llvm::DenseSet<mlir::Operation *> &seen) const;
   bool mayJoin(mlir::Operation *op, int group) const;
   bool mayMerge(int a, int b) const;
   void place(mlir::Operation *op);

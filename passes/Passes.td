@@ -170,4 +170,28 @@ def CheckLowering : Sluice_Pass<"check-lowering"> {
 // plan
 // ---------------------------------------------------------------------------------------------------------------
 
+def FormCommands : Sluice_Pass<"form-commands"> {
+  let summary = "Turn each op of an entry point into a command, in order, with its dependencies";
+  let description = [{
+    Writes and gradient sums fold into the command that computes the value. Reads and reshapes stay as ops: they name
+    memory that exists. `apply` and `init` end with `refresh_derived_state`.
+  }];
+  let dependentDialects = ["::sluice::SluiceDialect", "::sluice::plan::PlanDialect"];
+}
+
+def AssignSlots : Sluice_Pass<"assign-slots"> {
+  let summary = "Give every value a place in an arena";
+  let description = [{
+    Parameters, gradients and moments in name order; inputs and outputs in `io`; everything else by best fit over its
+    lifetime in one `activations` arena, which the entry points share since only one runs at a time. Offsets are
+    multiples of 64. An elementwise command may write over an operand that dies with it.
+  }];
+  let dependentDialects = ["::sluice::SluiceDialect", "::sluice::plan::PlanDialect"];
+}
+
+def VerifyPlan : Sluice_Pass<"verify-plan"> {
+  let summary = "Check that no command overwrites a value that is still needed";
+  let dependentDialects = ["::sluice::SluiceDialect", "::sluice::plan::PlanDialect"];
+}
+
 #endif // SLUICE_PASSES_TD
