@@ -1,6 +1,7 @@
 #include "frontends/cli/Compiler.h"
 
 #include "codegen/package/Compile.h"
+#include "dialects/ledger/Ledger.h"
 #include "dialects/plan/Plan.h"
 #include "dialects/sluice/Sluice.h"
 #include "frontends/decoder/BuildDecoder.h"
@@ -176,8 +177,10 @@ Status Compiler::run(LoadedModel &model, Phase to, const CompilerOptions &option
 StatusOr<std::string> Compiler::compile(LoadedModel &model, const CompilerOptions &options) {
   SLUICE_RETURN_IF_ERROR(run(model, Phase::Plan, options));
   auto start = std::chrono::steady_clock::now();
+  SLUICE_ASSIGN_OR_RETURN(Ledger ledger, makeLedger(*model.module));
   DiagnosticCollector diagnostics(*mlirContext, options.explain);
   CompileOptions compileOptions;
+  compileOptions.ledger = ledgerJson(ledger);
   StatusOr<std::string> bytes = compileToExecutable(*model.module, compileOptions);
   if (options.timing)
     llvm::errs() << absl::StrFormat("%-18s %7.3f s\n", "generate, package",
