@@ -88,6 +88,8 @@ public:
   virtual ~Device() = default;
   /// "cpu", "cuda:0", ...
   virtual std::string name() const = 0;
+  /// Bytes that allocate() can still give, about; 0 when the device cannot tell.
+  virtual uint64_t availableMemory() const { return 0; }
   virtual StatusOr<std::unique_ptr<DeviceMemory>> allocate(uint64_t bytes) = 0;
   /// Loads generated kernels; later commands of kind "launch" find them by name. Errors: the host lacks a feature
   /// that the image needs, the ABI version differs, the image is damaged.

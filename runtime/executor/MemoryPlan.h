@@ -8,10 +8,6 @@
 
 namespace sluice {
 
-/// Bytes of memory that this process can still take: the least of what the system calls available and what is left
-/// of the control group's limit. 0 when neither is known.
-uint64_t availableHostMemory();
-
 /// "1.50 GiB", "640 KiB", "12 B".
 std::string formatBytes(uint64_t bytes);
 

@@ -7,10 +7,22 @@
 namespace sluice {
 namespace {
 
-/// Whether a kernel image is for this device: "cpu:x86-64-v3" is for "cpu", "cuda:sm_90a" for "cuda:0". Which of
-/// several images of its family a device takes is the device's decision.
+/// Whether a kernel image is for this device: "cpu:x86-64-v3" is for "cpu", "cuda:sm_90a" for "cuda:0".
 bool isFor(const KernelImageDescription &image, const std::string &device) {
   return image.target.substr(0, image.target.find(':')) == device.substr(0, device.find(':'));
+}
+
+/// Loads the first image of the device's family that the device takes. When it takes none, the last reason counts.
+Status loadKernels(const ExecutableDescription &model, Device &device) {
+  Status outcome;
+  for (const KernelImageDescription &image : model.kernels) {
+    if (!isFor(image, device.name()))
+      continue;
+    outcome = device.loadKernels({image.target, image.image});
+    if (outcome.ok())
+      break;
+  }
+  return outcome;
 }
 
 /// The names of a list, for messages.
@@ -52,7 +64,8 @@ Session::~Session() = default;
 
 StatusOr<Session> Session::create(const Executable &executable, Device &device, SessionOptions options) {
   const ExecutableDescription &model = executable.description;
-  SLUICE_RETURN_IF_ERROR(checkMemoryPlan(model, options.memoryLimit, device.name()));
+  uint64_t limit = options.memoryLimit > 0 ? options.memoryLimit : device.availableMemory();
+  SLUICE_RETURN_IF_ERROR(checkMemoryPlan(model, limit, device.name()));
   Session session;
   session.model = &model;
   session.device = &device;
@@ -61,9 +74,7 @@ StatusOr<Session> Session::create(const Executable &executable, Device &device, 
     session.arenaPointers.push_back(memory.get());
     session.arenas.push_back(std::move(memory));
   }
-  for (const KernelImageDescription &image : model.kernels)
-    if (isFor(image, device.name()))
-      SLUICE_RETURN_IF_ERROR(device.loadKernels({image.target, image.image}));
+  SLUICE_RETURN_IF_ERROR(loadKernels(model, device));
   session.programs.resize(model.entries.size());
   return session;
 }
@@ -85,14 +96,24 @@ Status Session::prepare(std::string_view entry) {
   return absl::OkStatus();
 }
 
-Status Session::run(std::string_view entry) {
+StatusOr<DeviceProgram *> Session::ready(std::string_view entry) {
   SLUICE_ASSIGN_OR_RETURN(size_t index, find(entry));
   SLUICE_RETURN_IF_ERROR(prepare(entry));
   if (derivedStale) {
     SLUICE_RETURN_IF_ERROR(device->refreshDerivedState());
     derivedStale = false;
   }
-  return programs[index]->execute();
+  return programs[index].get();
+}
+
+Status Session::run(std::string_view entry) {
+  SLUICE_ASSIGN_OR_RETURN(DeviceProgram * program, ready(entry));
+  return program->execute();
+}
+
+Status Session::runCommand(std::string_view entry, size_t index) {
+  SLUICE_ASSIGN_OR_RETURN(DeviceProgram * program, ready(entry));
+  return program->executeCommand(index);
 }
 
 StatusOr<const Operand *> Session::input(std::string_view entry, std::string_view name) const {
@@ -145,6 +166,19 @@ Status Session::writeState(const StateTensor &tensor, uint64_t offset, const voi
   SLUICE_RETURN_IF_ERROR(checkRange(tensor, offset, size));
   derivedStale = true;
   return arenas[tensor.place.arena]->write(tensor.place.offset + offset, bytes, size);
+}
+
+Status Session::readOperand(const Operand &operand, void *values, uint64_t size) const {
+  if (operand.arena < 0 || static_cast<size_t>(operand.arena) >= arenas.size() || size != operand.bytes())
+    return usageError("operand: expected ", operand.bytes(), " bytes of one of ", arenas.size(), " arenas, found ", size,
+                      " of arena ", operand.arena);
+  return arenas[operand.arena]->read(operand.offset, values, size);
+}
+
+Status Session::readState(const StateTensor &tensor, void *bytes, uint64_t size) const {
+  if (size != tensor.place.bytes())
+    return usageError("tensor '", tensor.name, "': expected ", tensor.place.bytes(), " bytes, found ", size);
+  return readState(tensor, 0, bytes, size);
 }
 
 StatusOr<std::string> Session::readState(std::string_view name) const {

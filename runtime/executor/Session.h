@@ -14,7 +14,7 @@
 namespace sluice {
 
 struct SessionOptions {
-  /// Bytes that the plan may take; 0: no check.
+  /// Bytes that the plan may take; 0: what the device says it has.
   uint64_t memoryLimit = 0;
 };
 
@@ -22,9 +22,9 @@ struct SessionOptions {
 /// inputs, getting outputs and moving state allocate nothing.
 class Session {
 public:
-  /// Checks the plan against the memory limit, allocates the arenas (all zero) and loads the kernel images that are
-  /// for `device`. The executable and the device must outlive the session. Errors: usageError with the plan's
-  /// table when it does not fit; the device's own errors.
+  /// Checks the plan against the memory limit, allocates the arenas (all zero) and loads the first kernel image for
+  /// `device` that it takes: the file lists them by preference. The executable and the device must outlive the
+  /// session. Errors: usageError with the plan's table when it does not fit; the device's own errors.
   static StatusOr<Session> create(const Executable &executable, Device &device, SessionOptions options = {});
 
   Session(Session &&) = default;
@@ -37,6 +37,8 @@ public:
   Status prepare(std::string_view entry);
   /// Runs the entry point's commands and returns when they have finished.
   Status run(std::string_view entry);
+  /// Runs command `index` of the entry point alone, for debuggers. The commands before it must have run.
+  Status runCommand(std::string_view entry, size_t index);
 
   /// Copies `values` to an input. Errors: no such entry point or input, another element type or number of elements.
   template <typename T> Status setInput(std::string_view entry, std::string_view input, absl::Span<const T> values) {
@@ -56,11 +58,16 @@ public:
   /// Copies `values.size()` elements of an output from element `first` on.
   Status getOutputPart(std::string_view entry, std::string_view output, int64_t first, absl::Span<float> values) const;
 
+  /// Copies what an operand of a command holds now, for debuggers; `size` is operand.bytes().
+  Status readOperand(const Operand &operand, void *values, uint64_t size) const;
+
   /// Copies `size` bytes of a state tensor (row-major, little-endian) from byte `offset` on between the host and the
   /// device. A write makes derived state stale; it is written anew before the next run. Errors: a range outside the
   /// tensor.
   Status readState(const StateTensor &tensor, uint64_t offset, void *bytes, uint64_t size) const;
   Status writeState(const StateTensor &tensor, uint64_t offset, const void *bytes, uint64_t size);
+  /// The whole tensor; `size` must be its size in bytes.
+  Status readState(const StateTensor &tensor, void *bytes, uint64_t size) const;
   /// The whole tensor by name. Errors: no such tensor, another size.
   StatusOr<std::string> readState(std::string_view name) const;
   Status writeState(std::string_view name, std::string_view bytes);
@@ -72,6 +79,8 @@ private:
   Session() = default;
   template <typename T> static constexpr ElementType elementTypeOf();
   StatusOr<size_t> find(std::string_view entry) const;
+  /// Makes the entry point ready to run: prepared, derived state fresh.
+  StatusOr<DeviceProgram *> ready(std::string_view entry);
   Status writeNamed(std::string_view entry, std::string_view input, ElementType type, const void *values, size_t count);
   Status readNamed(std::string_view entry, std::string_view output, ElementType type, void *values,
                    size_t count) const;

@@ -1,5 +1,7 @@
 #include "runtime/train/Evaluate.h"
 
+#include "runtime/train/Weights.h"
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -49,8 +51,12 @@ StatusOr<Evaluation> evaluate(Session &session, const WindowStream &set, uint64_
     sum.bytes += covered.bytes;
     sum.characters += covered.characters;
   }
-  if (!std::isfinite(sum.nats))
-    return divergedError("evaluation: expected a finite loss, found ", sum.nats);
+  if (!std::isfinite(sum.nats)) {
+    SLUICE_ASSIGN_OR_RETURN(std::string name, firstNotFinite(session));
+    return divergedError("evaluation: expected a finite loss, found ", sum.nats,
+                         name.empty() ? std::string("; every parameter is finite, so activations overflowed")
+                                      : concat("; the first values that are not finite are in '", name, "'"));
+  }
   return sum;
 }
 

@@ -19,7 +19,7 @@ struct TrainOptions {
   TrainingOverrides overrides;
   std::optional<int64_t> stopAfterTokens; // an earlier stop; the schedule keeps its horizon
   std::string spec;                       // resolved spec, kept in the folder; empty when there is none
-  uint64_t memoryLimit = 0;               // bytes that the plan may take; 0: no check
+  uint64_t memoryLimit = 0;               // bytes that the plan may take; 0: what the device says it has
   std::FILE *out = nullptr;               // where progress goes; null: nowhere
   ProgressOptions progress;
   int64_t sampleTokens = 0; // text of this length is drawn before and after training; 0: none

@@ -1,6 +1,7 @@
 // The session: memory, names, lazy preparation.
 #include "runtime/executor/MemoryPlan.h"
 #include "runtime/executor/Session.h"
+#include "runtime/support/HostMemory.h"
 #include "tests/runtime/executor/FakeDevice.h"
 #include "tests/runtime/executor/TinyModel.h"
 
@@ -42,6 +43,34 @@ TEST(Session, LoadsTheDevicesImagesAndPreparesLazily) {
   EXPECT_EQ(device.log, "prepare 4\nrefresh\nexecute 4\nexecute 4\n");
 }
 
+TEST(Session, TakesTheFirstImageThatTheDeviceTakes) {
+  struct Picky : testing::FakeDevice {
+    std::string taken = "cpu:x86-64-v3";
+    Status loadKernels(const KernelImage &image) override {
+      SLUICE_RETURN_IF_ERROR(FakeDevice::loadKernels(image));
+      return image.target == taken ? absl::OkStatus() : usageError("this host lacks a feature of ", image.target);
+    }
+  } device;
+  ExecutableDescription description = testing::tinyModel();
+  for (const char *target : {"cpu:x86-64-v4", "cpu:x86-64-v3", "cpu:x86-64-v1"})
+    description.kernels.push_back({target, "code", "", {"k"}});
+  Executable model = *parseExecutable(serializeExecutable(description), "tiny.slx");
+  ASSERT_TRUE(Session::create(model, device).ok());
+  EXPECT_NE(device.log.find("load cpu:x86-64-v4 4\nload cpu:x86-64-v3 4\n"), std::string::npos);
+  EXPECT_EQ(device.log.find("x86-64-v1"), std::string::npos);
+  device.taken = "none";
+  EXPECT_EQ(exitCode(Session::create(model, device).status()), ExitCode::Usage);
+}
+
+TEST(Session, AsksTheDeviceForItsMemory) {
+  struct Small : testing::FakeDevice {
+    uint64_t availableMemory() const override { return 1024; }
+  } device;
+  Executable model = executable();
+  EXPECT_EQ(exitCode(Session::create(model, device).status()), ExitCode::Usage);
+  EXPECT_EQ(device.log, "");
+}
+
 TEST(Session, WritingAParameterRefreshesDerivedState) {
   Executable model = executable();
   testing::FakeDevice device;
@@ -80,6 +109,7 @@ TEST(MemoryPlan, Formats) {
   EXPECT_EQ(formatBytes(1536), "1.50 KiB");
   EXPECT_EQ(formatBytes(uint64_t{3} << 30), "3.00 GiB");
   EXPECT_GT(availableHostMemory(), 0u);
+  EXPECT_LT(availableHostMemory(), uint64_t{1} << 50);
 }
 
 } // namespace
