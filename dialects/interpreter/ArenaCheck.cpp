@@ -45,6 +45,8 @@ public:
         if (failed(write(state, slot, state.getType(), "state '" + state.getSymName().str() + "'", -1)))
           return failure();
       }
+    if (failed(placeInputs()))
+      return failure();
     for (Operation &op : *graph.getBlock()) {
       if (auto command = dyn_cast<CommandOp>(op)) {
         if (failed(runCommand(command)))
@@ -111,7 +113,7 @@ private:
         return emitPlacedError(op) << "overwrites " << old.what << " with " << what
                                    << " without depending on command " << old.writer << ", which writes it";
       for (int64_t reader : old.readers) {
-        if (reader == command && (old.begin != begin || old.end != end))
+        if (reader == command && old.begin != begin)
           return emitPlacedError(op) << "reads " << old.what << " and writes " << what
                                      << " partly over it; in place means exactly in place";
         if (reader != command && !isAfter(command, reader))
@@ -159,19 +161,18 @@ private:
     return success();
   }
 
-  /// A graph input is in its slot from the start; the slot is known from its first reader.
-  LogicalResult placeInput(Operation *op, SlotAttr slot, BlockArgument input) {
-    auto name = cast<StringAttr>(graph.getInputNames()[input.getArgNumber()]).getValue();
-    if (failed(checkBounds(op, slot, bytesOf(input.getType()))))
-      return failure();
-    Pieces &pieces = arenas[slot.getArena()];
-    auto piece = pieces.lower_bound(slot.getOffset() + bytesOf(input.getType()));
-    if (piece != pieces.begin() && std::prev(piece)->second.end > slot.getOffset())
-      return emitPlacedError(op) << "reads input '" << name << "' at " << slot << ", but its bytes belong to "
-                                 << all[std::prev(piece)->second.owner].what;
-    if (failed(write(op, slot, input.getType(), "input '" + name.str() + "'", -1)))
-      return failure();
-    owners[input] = all.size() - 1;
+  /// Inputs are in their slots from the start.
+  LogicalResult placeInputs() {
+    auto inputSlots = graph->getAttrOfType<ArrayAttr>("plan.input_slots");
+    if (!inputSlots || inputSlots.size() != graph.getBlock()->getNumArguments())
+      return graph.emitOpError("is not planned: its inputs have no places (run the plan phase first)");
+    for (auto [name, input, slot] :
+         llvm::zip(graph.getInputNames(), graph.getBlock()->getArguments(), inputSlots)) {
+      std::string what = "input '" + cast<StringAttr>(name).getValue().str() + "'";
+      if (failed(write(graph, cast<SlotAttr>(slot), input.getType(), what, -1)))
+        return failure();
+      owners[input] = all.size() - 1;
+    }
     return success();
   }
 
@@ -190,9 +191,6 @@ private:
       auto slot = dyn_cast<SlotAttr>(attribute);
       if (!slot)
         continue;
-      if (auto input = dyn_cast<BlockArgument>(value); input && !owners.contains(value))
-        if (failed(placeInput(command, slot, input)))
-          return failure();
       auto owner = owners.find(value);
       if (owner == owners.end())
         return emitPlacedError(command)
@@ -215,7 +213,6 @@ private:
       if (failed(write(command, slot, result.getType(), what, number)))
         return failure();
       owners[result] = all.size() - 1;
-      slots[result] = slot;
     }
     for (Attribute name : command.getStates())
       if (auto state = findState(name); state != stateSlots.end()) {
@@ -226,15 +223,18 @@ private:
     return success();
   }
 
+  /// Outputs are intact at the end.
   LogicalResult checkOutputs() {
     auto end = cast<ReturnOp>(graph.getBlock()->getTerminator());
-    for (Value value : end.getValues()) {
-      Value root = value;
-      while (auto view = root.getDefiningOp<ReshapeOp>())
-        root = view.getX();
-      if (auto slot = slots.find(root); slot != slots.end())
-        if (failed(read(end, slot->second, root.getType(), owners[root], -1)))
-          return failure();
+    auto outputSlots = graph->getAttrOfType<ArrayAttr>("plan.output_slots");
+    if (!outputSlots || outputSlots.size() != end.getValues().size())
+      return graph.emitOpError("is not planned: its outputs have no places (run the plan phase first)");
+    for (auto [value, slot] : llvm::zip(end.getValues(), outputSlots)) {
+      auto owner = owners.find(value);
+      if (owner == owners.end())
+        return emitPlacedError(end) << "returns a value that no command has put at " << slot;
+      if (failed(read(end, cast<SlotAttr>(slot), value.getType(), owner->second, -1)))
+        return failure();
     }
     return success();
   }
@@ -252,7 +252,6 @@ private:
   llvm::StringMap<std::pair<SlotAttr, Type>> stateSlots;
   std::vector<Owner> all;
   llvm::DenseMap<Value, size_t> owners;
-  llvm::DenseMap<Value, SlotAttr> slots;
   std::vector<llvm::BitVector> ancestors; // a command's direct and indirect dependencies
 };
 

@@ -3,11 +3,11 @@
 #include "dialects/sluice/Notation.h"
 #include "dialects/sluice/ops/Place.h"
 
-#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <array>
 #include <set>
-#include <tuple>
 
 using namespace mlir;
 
@@ -28,12 +28,11 @@ bool isStructural(Operation *op) {
          op->getName().getDialectNamespace() == "plan";
 }
 
-Count dividedBy(Count count, Count divisor) {
-  return count / divisor;
-}
 ClassCounts dividedBy(const ClassCounts &counts, Count divisor) {
-  return {counts.contraction / divisor,    counts.add / divisor,     counts.multiply / divisor, counts.divide / divisor,
-          counts.transcendental / divisor, counts.compare / divisor, counts.index / divisor};
+  return {counts.contraction / divisor,    counts.add / divisor,
+          counts.multiply / divisor,       counts.divide / divisor,
+          counts.transcendental / divisor, counts.compare / divisor,
+          counts.index / divisor};
 }
 
 /// Before *flatten* a linear of an expert reads its own weight: all experts would be experts / top_k as much.
