@@ -75,8 +75,8 @@ void memory(std::string &out, const ExecutableDescription &model, const InspectO
   out += "\nState\n";
   out += absl::StrFormat("  %-24s %12s %14s %12s\n", "role", "tensors", "bytes", "");
   for (const auto &[role, sum] : roles)
-    out += absl::StrFormat("  %-24s %12d %14d %12s\n", std::string(tensorRoleName(role)), sum.first, sum.second,
-                           formatBytes(sum.second));
+    out += absl::StrFormat("  %-24s %12d %14d %12s\n", std::string(tensorRoleName(role)), sum.first,
+                           sum.second, formatBytes(sum.second));
   std::sort(sorted.begin(), sorted.end(), [](const StateTensor *a, const StateTensor *b) {
     uint64_t left = a->place.bytes(), right = b->place.bytes();
     return left != right ? left > right : a < b; // as in the file where they are equal
@@ -107,7 +107,8 @@ void commandGroups(std::string &out, const EntryPoint &entry) {
     if (name == "launch")
       if (StatusOr<std::string> kernel = command.text("kernel"); kernel.ok())
         name += " " + *kernel;
-    auto found = std::find_if(groups.begin(), groups.end(), [&](const Group &group) { return group.name == name; });
+    auto found =
+        std::find_if(groups.begin(), groups.end(), [&](const Group &group) { return group.name == name; });
     if (found == groups.end())
       found = groups.insert(groups.end(), Group{name});
     ++found->count;
@@ -117,7 +118,8 @@ void commandGroups(std::string &out, const EntryPoint &entry) {
     return a.flops != b.flops ? a.flops > b.flops : a.name < b.name;
   });
   for (const Group &group : groups)
-    out += absl::StrFormat("    %-54s %6d %30s\n", fit(group.name, 54), group.count, grouped(concat(group.flops)));
+    out += absl::StrFormat("    %-54s %6d %30s\n", fit(group.name, 54), group.count,
+                           grouped(concat(group.flops)));
 }
 
 void commandList(std::string &out, const EntryPoint &entry) {
@@ -126,8 +128,8 @@ void commandList(std::string &out, const EntryPoint &entry) {
     std::string dependencies;
     for (uint32_t dependency : command.dependencies)
       dependencies += concat(dependencies.empty() ? "" : ",", dependency);
-    out += absl::StrFormat("    %5d %-28s %-36s %-20s\n", index, fit(command.kind, 28), fit(command.origin, 36),
-                           fit("<- " + dependencies, 20));
+    out += absl::StrFormat("    %5d %-28s %-36s %-20s\n", index, fit(command.kind, 28),
+                           fit(command.origin, 36), fit("<- " + dependencies, 20));
   }
 }
 
@@ -158,13 +160,15 @@ void kernels(std::string &out, const ExecutableDescription &model) {
     out += "  none: every command is of the device's library\n";
   for (const KernelImageDescription &kernel : model.kernels) {
     out += absl::StrFormat("  %-24s %6d kernels %12s code %12s source\n", fit(kernel.target, 24),
-                           kernel.kernels.size(), formatBytes(kernel.image.size()), formatBytes(kernel.source.size()));
+                           kernel.kernels.size(), formatBytes(kernel.image.size()),
+                           formatBytes(kernel.source.size()));
     for (const std::string &name : kernel.kernels)
       out += concat("    ", fit(name, columns - 4), "\n");
   }
 }
 
-/// The counts at the top of the ledger: every text or number up to three objects deep, as "flops.forward.ideal".
+/// The counts at the top of the ledger: every text or number up to three objects deep, as
+/// "flops.forward.ideal".
 void ledgerLines(std::string &out, const nlohmann::json &value, const std::string &path, int depth) {
   if (value.is_object() && depth < 3) {
     for (const auto &[key, inner] : value.items())

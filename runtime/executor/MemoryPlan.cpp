@@ -22,8 +22,9 @@ uint64_t plannedBytes(const ExecutableDescription &description) {
 std::string formatMemoryPlan(const ExecutableDescription &description) {
   std::string table = absl::StrFormat("  %-24s %-12s %14s %12s\n", "arena", "class", "bytes", "");
   for (const ArenaDescription &arena : description.arenas)
-    table += absl::StrFormat("  %-24s %-12s %14d %12s\n", arena.name, std::string(arenaClassName(arena.lifetime)),
-                             arena.bytes, formatBytes(arena.bytes));
+    table +=
+        absl::StrFormat("  %-24s %-12s %14d %12s\n", arena.name, std::string(arenaClassName(arena.lifetime)),
+                        arena.bytes, formatBytes(arena.bytes));
   uint64_t total = plannedBytes(description);
   table += absl::StrFormat("  %-24s %-12s %14d %12s\n", "total", "", total, formatBytes(total));
   return table;
@@ -33,8 +34,8 @@ Status checkMemoryPlan(const ExecutableDescription &description, uint64_t limit,
   uint64_t total = plannedBytes(description);
   if (limit == 0 || total <= limit)
     return absl::OkStatus();
-  return usageError("model '", description.model, "' on ", device, ": expected a plan of at most ", formatBytes(limit),
-                    " (available memory), found ", formatBytes(total),
+  return usageError("model '", description.model, "' on ", device, ": expected a plan of at most ",
+                    formatBytes(limit), " (available memory), found ", formatBytes(total),
                     "; compile with a smaller batch or sequence\n", formatMemoryPlan(description));
 }
 

@@ -17,7 +17,8 @@ uint64_t plannedBytes(const ExecutableDescription &description);
 /// The arenas as an aligned table with a total, one line an arena.
 std::string formatMemoryPlan(const ExecutableDescription &description);
 
-/// OK when the plan fits into `limit` bytes (0: no limit known); otherwise a usageError with the plan's table.
+/// OK when the plan fits into `limit` bytes (0: no limit known); otherwise a usageError with the plan's
+/// table.
 Status checkMemoryPlan(const ExecutableDescription &description, uint64_t limit, const std::string &device);
 
 } // namespace sluice

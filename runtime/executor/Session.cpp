@@ -12,7 +12,8 @@ bool isFor(const KernelImageDescription &image, const std::string &device) {
   return image.target.substr(0, image.target.find(':')) == device.substr(0, device.find(':'));
 }
 
-/// Loads the first image of the device's family that the device takes. When it takes none, the last reason counts.
+/// Loads the first image of the device's family that the device takes. When it takes none, the last reason
+/// counts.
 Status loadKernels(const ExecutableDescription &model, Device &device) {
   Status outcome;
   for (const KernelImageDescription &image : model.kernels) {
@@ -38,8 +39,8 @@ StatusOr<const Operand *> findNamed(const std::vector<NamedOperand> &items, std:
   for (const NamedOperand &item : items)
     if (item.name == name)
       return &item.operand;
-  return usageError("entry point '", entry, "': expected one of its ", what, "s (", namesOf(items), "), found '", name,
-                    "'");
+  return usageError("entry point '", entry, "': expected one of its ", what, "s (", namesOf(items),
+                    "), found '", name, "'");
 }
 
 Status checkTransfer(const Operand &operand, ElementType type, size_t count, std::string_view entry,
@@ -54,8 +55,8 @@ Status checkRange(const StateTensor &tensor, uint64_t offset, uint64_t size) {
   uint64_t bytes = tensor.place.bytes();
   if (offset <= bytes && size <= bytes - offset)
     return absl::OkStatus();
-  return usageError("tensor '", tensor.name, "': expected a range inside its ", bytes, " bytes, found ", size, " at ",
-                    offset);
+  return usageError("tensor '", tensor.name, "': expected a range inside its ", bytes, " bytes, found ", size,
+                    " at ", offset);
 }
 
 } // namespace
@@ -126,8 +127,8 @@ StatusOr<const Operand *> Session::output(std::string_view entry, std::string_vi
   return findNamed(model->entries[index].outputs, "output", entry, name);
 }
 
-Status Session::writeNamed(std::string_view entry, std::string_view name, ElementType type, const void *values,
-                           size_t count) {
+Status Session::writeNamed(std::string_view entry, std::string_view name, ElementType type,
+                           const void *values, size_t count) {
   SLUICE_ASSIGN_OR_RETURN(const Operand *operand, input(entry, name));
   SLUICE_RETURN_IF_ERROR(checkTransfer(*operand, type, count, entry, name));
   return arenas[operand->arena]->write(operand->offset, values, operand->bytes());
@@ -151,10 +152,11 @@ Status Session::getOutputPart(std::string_view entry, std::string_view name, int
   SLUICE_ASSIGN_OR_RETURN(const Operand *operand, output(entry, name));
   int64_t count = static_cast<int64_t>(values.size());
   if (operand->type != ElementType::F32 || first < 0 || first > operand->elements() - count)
-    return usageError("entry point '", entry, "', '", name, "': expected a range inside ", operand->elements(),
-                      " elements of f32, found ", count, " from ", first, " of ", elementTypeName(operand->type));
-  return arenas[operand->arena]->read(operand->offset + static_cast<uint64_t>(first) * sizeof(float), values.data(),
-                                      values.size() * sizeof(float));
+    return usageError("entry point '", entry, "', '", name, "': expected a range inside ",
+                      operand->elements(), " elements of f32, found ", count, " from ", first, " of ",
+                      elementTypeName(operand->type));
+  return arenas[operand->arena]->read(operand->offset + static_cast<uint64_t>(first) * sizeof(float),
+                                      values.data(), values.size() * sizeof(float));
 }
 
 Status Session::readState(const StateTensor &tensor, uint64_t offset, void *bytes, uint64_t size) const {
@@ -170,8 +172,8 @@ Status Session::writeState(const StateTensor &tensor, uint64_t offset, const voi
 
 Status Session::readOperand(const Operand &operand, void *values, uint64_t size) const {
   if (operand.arena < 0 || static_cast<size_t>(operand.arena) >= arenas.size() || size != operand.bytes())
-    return usageError("operand: expected ", operand.bytes(), " bytes of one of ", arenas.size(), " arenas, found ", size,
-                      " of arena ", operand.arena);
+    return usageError("operand: expected ", operand.bytes(), " bytes of one of ", arenas.size(),
+                      " arenas, found ", size, " of arena ", operand.arena);
   return arenas[operand.arena]->read(operand.offset, values, size);
 }
 
@@ -195,7 +197,8 @@ Status Session::writeState(std::string_view name, std::string_view bytes) {
   if (!tensor)
     return usageError("model '", model->model, "': expected the name of a state tensor, found '", name, "'");
   if (bytes.size() != tensor->place.bytes())
-    return usageError("tensor '", name, "': expected ", tensor->place.bytes(), " bytes, found ", bytes.size());
+    return usageError("tensor '", name, "': expected ", tensor->place.bytes(), " bytes, found ",
+                      bytes.size());
   return writeState(*tensor, 0, bytes.data(), bytes.size());
 }
 

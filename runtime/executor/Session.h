@@ -18,13 +18,14 @@ struct SessionOptions {
   uint64_t memoryLimit = 0;
 };
 
-/// Runs the entry points of one executable. Not thread-safe. Once an entry point has run, running it again, setting
-/// inputs, getting outputs and moving state allocate nothing.
+/// Runs the entry points of one executable. Not thread-safe. Once an entry point has run, running it again,
+/// setting inputs, getting outputs and moving state allocate nothing.
 class Session {
 public:
-  /// Checks the plan against the memory limit, allocates the arenas (all zero) and loads the first kernel image for
-  /// `device` that it takes: the file lists them by preference. The executable and the device must outlive the
-  /// session. Errors: usageError with the plan's table when it does not fit; the device's own errors.
+  /// Checks the plan against the memory limit, allocates the arenas (all zero) and loads the first kernel
+  /// image for `device` that it takes: the file lists them by preference. The executable and the device must
+  /// outlive the session. Errors: usageError with the plan's table when it does not fit; the device's own
+  /// errors.
   static StatusOr<Session> create(const Executable &executable, Device &device, SessionOptions options = {});
 
   Session(Session &&) = default;
@@ -40,12 +41,15 @@ public:
   /// Runs command `index` of the entry point alone, for debuggers. The commands before it must have run.
   Status runCommand(std::string_view entry, size_t index);
 
-  /// Copies `values` to an input. Errors: no such entry point or input, another element type or number of elements.
-  template <typename T> Status setInput(std::string_view entry, std::string_view input, absl::Span<const T> values) {
+  /// Copies `values` to an input. Errors: no such entry point or input, another element type or number of
+  /// elements.
+  template <typename T>
+  Status setInput(std::string_view entry, std::string_view input, absl::Span<const T> values) {
     return writeNamed(entry, input, elementTypeOf<T>(), values.data(), values.size());
   }
   /// Copies an output to `values`, whose size must be the output's number of elements.
-  template <typename T> Status getOutput(std::string_view entry, std::string_view output, absl::Span<T> values) const {
+  template <typename T>
+  Status getOutput(std::string_view entry, std::string_view output, absl::Span<T> values) const {
     return readNamed(entry, output, elementTypeOf<T>(), values.data(), values.size());
   }
   /// The only element of an output. Errors as getOutput.
@@ -56,14 +60,15 @@ public:
   StatusOr<const Operand *> output(std::string_view entry, std::string_view name) const;
 
   /// Copies `values.size()` elements of an output from element `first` on.
-  Status getOutputPart(std::string_view entry, std::string_view output, int64_t first, absl::Span<float> values) const;
+  Status getOutputPart(std::string_view entry, std::string_view output, int64_t first,
+                       absl::Span<float> values) const;
 
   /// Copies what an operand of a command holds now, for debuggers; `size` is operand.bytes().
   Status readOperand(const Operand &operand, void *values, uint64_t size) const;
 
-  /// Copies `size` bytes of a state tensor (row-major, little-endian) from byte `offset` on between the host and the
-  /// device. A write makes derived state stale; it is written anew before the next run. Errors: a range outside the
-  /// tensor.
+  /// Copies `size` bytes of a state tensor (row-major, little-endian) from byte `offset` on between the host
+  /// and the device. A write makes derived state stale; it is written anew before the next run. Errors: a
+  /// range outside the tensor.
   Status readState(const StateTensor &tensor, uint64_t offset, void *bytes, uint64_t size) const;
   Status writeState(const StateTensor &tensor, uint64_t offset, const void *bytes, uint64_t size);
   /// The whole tensor; `size` must be its size in bytes.
@@ -81,7 +86,8 @@ private:
   StatusOr<size_t> find(std::string_view entry) const;
   /// Makes the entry point ready to run: prepared, derived state fresh.
   StatusOr<DeviceProgram *> ready(std::string_view entry);
-  Status writeNamed(std::string_view entry, std::string_view input, ElementType type, const void *values, size_t count);
+  Status writeNamed(std::string_view entry, std::string_view input, ElementType type, const void *values,
+                    size_t count);
   Status readNamed(std::string_view entry, std::string_view output, ElementType type, void *values,
                    size_t count) const;
 
@@ -89,7 +95,8 @@ private:
   Device *device = nullptr;
   std::vector<std::unique_ptr<DeviceMemory>> arenas;
   std::vector<DeviceMemory *> arenaPointers;
-  std::vector<std::unique_ptr<DeviceProgram>> programs; // by entry point, null until prepared; destroyed before arenas
+  std::vector<std::unique_ptr<DeviceProgram>>
+      programs; // by entry point, null until prepared; destroyed before arenas
   bool derivedStale = true;
 };
 

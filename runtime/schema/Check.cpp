@@ -12,22 +12,32 @@ namespace sluice {
 
 std::string_view tensorRoleName(TensorRole role) {
   switch (role) {
-  case TensorRole::Parameter: return "parameter";
-  case TensorRole::Gradient: return "gradient";
-  case TensorRole::ExpAvg: return "exp_avg";
-  case TensorRole::ExpAvgSq: return "exp_avg_sq";
-  case TensorRole::State: return "state";
+  case TensorRole::Parameter:
+    return "parameter";
+  case TensorRole::Gradient:
+    return "gradient";
+  case TensorRole::ExpAvg:
+    return "exp_avg";
+  case TensorRole::ExpAvgSq:
+    return "exp_avg_sq";
+  case TensorRole::State:
+    return "state";
   }
   return "unknown";
 }
 
 std::string_view arenaClassName(ArenaClass lifetime) {
   switch (lifetime) {
-  case ArenaClass::Parameters: return "parameters";
-  case ArenaClass::Gradients: return "gradients";
-  case ArenaClass::Optimizer: return "optimizer";
-  case ArenaClass::Activations: return "activations";
-  case ArenaClass::Io: return "io";
+  case ArenaClass::Parameters:
+    return "parameters";
+  case ArenaClass::Gradients:
+    return "gradients";
+  case ArenaClass::Optimizer:
+    return "optimizer";
+  case ArenaClass::Activations:
+    return "activations";
+  case ArenaClass::Io:
+    return "io";
   }
   return "unknown";
 }
@@ -106,7 +116,8 @@ private:
     UniqueNames names;
     for (const DimensionBinding &item : items)
       if (!names.add(item.name) || item.value < 1)
-        return error(owner, ": expected unique dimensions of at least 1, found '", item.name, "' = ", item.value);
+        return error(owner, ": expected unique dimensions of at least 1, found '", item.name,
+                     "' = ", item.value);
     return absl::OkStatus();
   }
 
@@ -117,9 +128,11 @@ private:
       if (!names.add(arena.name))
         return error("expected unique names of arenas, found '", arena.name, "' twice or empty");
       if (arena.bytes > maximumArena || (total += arena.bytes) > maximumArena)
-        return error("arena '", arena.name, "': expected at most 2^48 bytes in all, found ", arena.bytes, " more");
+        return error("arena '", arena.name, "': expected at most 2^48 bytes in all, found ", arena.bytes,
+                     " more");
       if (static_cast<uint8_t>(arena.lifetime) > static_cast<uint8_t>(ArenaClass::Io))
-        return error("arena '", arena.name, "': expected a known class, found ", static_cast<int>(arena.lifetime));
+        return error("arena '", arena.name, "': expected a known class, found ",
+                     static_cast<int>(arena.lifetime));
     }
     return absl::OkStatus();
   }
@@ -165,7 +178,8 @@ private:
       if (!tensor.checkpointName.empty() && !checkpointNames.add(tensor.checkpointName))
         return error(owner, ": expected unique checkpoint names, found '", tensor.checkpointName, "' twice");
       if (tensor.checkpointName.find("{expert}") != std::string::npos && tensor.place.shape.empty())
-        return error(owner, ": expected a dimension to split for '", tensor.checkpointName, "', found a scalar");
+        return error(owner, ": expected a dimension to split for '", tensor.checkpointName,
+                     "', found a scalar");
       if (tensor.role == TensorRole::Parameter && !parameters.emplace(tensor.name, &tensor).second)
         return error(owner, ": named twice");
     }
@@ -174,7 +188,8 @@ private:
         continue;
       auto parameter = parameters.find(tensor.parameter);
       if (parameter == parameters.end())
-        return error("tensor '", tensor.name, "': expected the name of a parameter, found '", tensor.parameter, "'");
+        return error("tensor '", tensor.name, "': expected the name of a parameter, found '",
+                     tensor.parameter, "'");
       if (parameter->second->place.shape != tensor.place.shape)
         return error("tensor '", tensor.name, "': expected the shape of its parameter '", tensor.parameter,
                      "', found another");
@@ -193,9 +208,10 @@ private:
     });
     for (size_t index = 1; index < sorted.size(); ++index) {
       const StateTensor &before = *sorted[index - 1], &after = *sorted[index];
-      if (before.place.arena == after.place.arena && before.place.offset + before.place.bytes() > after.place.offset)
-        return error("expected state tensors apart from each other, found '", before.name, "' and '", after.name,
-                     "' overlapping");
+      if (before.place.arena == after.place.arena &&
+          before.place.offset + before.place.bytes() > after.place.offset)
+        return error("expected state tensors apart from each other, found '", before.name, "' and '",
+                     after.name, "' overlapping");
     }
     return absl::OkStatus();
   }
@@ -206,7 +222,8 @@ private:
       if (!names.add(item.name))
         return error("expected unique names of derived state, found '", item.name, "' twice or empty");
       if (!parameters.contains(item.parameter))
-        return error("derived state '", item.name, "': expected the name of a parameter, found '", item.parameter, "'");
+        return error("derived state '", item.name, "': expected the name of a parameter, found '",
+                     item.parameter, "'");
     }
     return absl::OkStatus();
   }

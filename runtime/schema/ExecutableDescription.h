@@ -1,5 +1,5 @@
-// What an executable file says, in plain structures: the compiler fills them, the runtime reads them. The file format
-// behind it is executable.fbs; nothing here depends on it.
+// What an executable file says, in plain structures: the compiler fills them, the runtime reads them. The
+// file format behind it is executable.fbs; nothing here depends on it.
 #pragma once
 
 #include "runtime/device/Device.h"
@@ -20,7 +20,8 @@ struct DimensionBinding {
   int64_t value = 0;
 };
 
-/// What a state tensor is for. `State` is kept and saved but belongs to no optimizer (a router's bias, a mask).
+/// What a state tensor is for. `State` is kept and saved but belongs to no optimizer (a router's bias, a
+/// mask).
 enum class TensorRole : uint8_t { Parameter, Gradient, ExpAvg, ExpAvgSq, State };
 std::string_view tensorRoleName(TensorRole role);
 
@@ -39,10 +40,11 @@ struct ArenaDescription {
 struct StateTensor {
   std::string name; // unique, e.g. "layers.0.attn.wq", its gradient "layers.0.attn.wq/gradient"
   TensorRole role = TensorRole::Parameter;
-  std::string parameter;      // for a gradient or moment: the parameter's name; its shape is the parameter's
-  Operand place;              // type, shape, arena, offset
-  std::string checkpointName; // of a parameter: its name in a weight file; "{expert}" splits the first dimension
-  bool decay = false;         // of a parameter: weight decay applies
+  std::string parameter; // for a gradient or moment: the parameter's name; its shape is the parameter's
+  Operand place;         // type, shape, arena, offset
+  std::string
+      checkpointName; // of a parameter: its name in a weight file; "{expert}" splits the first dimension
+  bool decay = false; // of a parameter: weight decay applies
 };
 
 /// State that is a function of a parameter: "packed" or "bf16".
@@ -62,7 +64,8 @@ struct EntryPoint {
   std::vector<DimensionBinding> bindings; // where they differ from the executable's
   std::vector<NamedOperand> inputs, outputs;
   std::vector<Command> commands;
-  std::vector<std::string> flops; // executed operations of each command, decimal; empty or as long as `commands`
+  std::vector<std::string>
+      flops; // executed operations of each command, decimal; empty or as long as `commands`
 };
 
 /// Generated code for one target.
@@ -112,9 +115,10 @@ StatusOr<Executable> parseExecutable(std::string bytes, const std::string &place
 /// parseExecutable of a file. A path that cannot be read is a usageError.
 StatusOr<Executable> loadExecutable(const std::string &path);
 
-/// The rules that the verifier does not know: indices, ranges inside arenas, alignment (64), shape products without
-/// overflow, dependencies on earlier commands only, unique names, enumerators, state tensors that do not overlap,
-/// moments that fit their parameter, JSON texts that parse. The first violation, as a badInputError.
+/// The rules that the verifier does not know: indices, ranges inside arenas, alignment (64), shape products
+/// without overflow, dependencies on earlier commands only, unique names, enumerators, state tensors that do
+/// not overlap, moments that fit their parameter, JSON texts that parse. The first violation, as a
+/// badInputError.
 Status checkExecutable(const ExecutableDescription &description, const std::string &place);
 
 } // namespace sluice

@@ -14,7 +14,8 @@ constexpr size_t maximumRank = 8;
 constexpr size_t maximumName = 4096;
 constexpr flatbuffers::uoffset_t maximumDepth = 16, maximumTables = 20'000'000;
 
-/// Turns the verified tables into the structures. The first problem is kept in `problem`; later reads give empty values.
+/// Turns the verified tables into the structures. The first problem is kept in `problem`; later reads give
+/// empty values.
 class Reader {
 public:
   Reader(std::string_view file, uint64_t bufferEnd) : file(file), bufferEnd(bufferEnd) {}
@@ -48,8 +49,9 @@ public:
     });
     each(root.entries(), [&](const fb::EntryPoint &item) { result.entries.push_back(entry(item)); });
     each(root.kernels(), [&](const fb::KernelImage &kernel) {
-      result.kernels.push_back({name(kernel.target(), "kernel target"), segment(kernel.image(), "kernel image"),
-                                segment(kernel.source(), "kernel source"), names(kernel.kernels(), "kernel")});
+      result.kernels.push_back(
+          {name(kernel.target(), "kernel target"), segment(kernel.image(), "kernel image"),
+           segment(kernel.source(), "kernel source"), names(kernel.kernels(), "kernel")});
     });
     result.ledger = text(root.ledger());
     return result;
@@ -94,17 +96,21 @@ private:
 
   std::vector<DimensionBinding> bindings(const flatbuffers::Vector<flatbuffers::Offset<fb::Binding>> *items) {
     std::vector<DimensionBinding> result;
-    each(items, [&](const fb::Binding &item) { result.push_back({name(item.name(), "dimension"), item.value()}); });
+    each(items,
+         [&](const fb::Binding &item) { result.push_back({name(item.name(), "dimension"), item.value()}); });
     return result;
   }
 
-  template <typename Enum, typename Stored> Enum enumerator(Stored value, Stored maximum, std::string_view what) {
+  template <typename Enum, typename Stored>
+  Enum enumerator(Stored value, Stored maximum, std::string_view what) {
     if (value > maximum)
-      fail(concat("expected a ", what, " up to ", static_cast<int>(maximum), ", found ", static_cast<int>(value)));
+      fail(concat("expected a ", what, " up to ", static_cast<int>(maximum), ", found ",
+                  static_cast<int>(value)));
     return static_cast<Enum>(value);
   }
 
-  Operand place(fb::ElementType type, const flatbuffers::Vector<int64_t> *shape, int32_t arena, uint64_t offset) {
+  Operand place(fb::ElementType type, const flatbuffers::Vector<int64_t> *shape, int32_t arena,
+                uint64_t offset) {
     Operand result;
     result.type = enumerator<ElementType>(type, fb::ElementType::MAX, "element type");
     if (shape && shape->size() > maximumRank)
@@ -116,7 +122,9 @@ private:
     return result;
   }
 
-  Operand operand(const fb::Operand &item) { return place(item.type(), item.shape(), item.arena(), item.offset()); }
+  Operand operand(const fb::Operand &item) {
+    return place(item.type(), item.shape(), item.arena(), item.offset());
+  }
 
   EntryPoint entry(const fb::EntryPoint &item) {
     EntryPoint result;
@@ -134,12 +142,14 @@ private:
       command.origin = name(stored.origin(), "origin");
       each(stored.inputs(), [&](const fb::Operand &input) { command.inputs.push_back(operand(input)); });
       each(stored.outputs(), [&](const fb::Operand &output) { command.outputs.push_back(operand(output)); });
-      each(stored.attributes(), [&](const fb::Attribute &one) { command.attributes.push_back(attribute(one)); });
+      each(stored.attributes(),
+           [&](const fb::Attribute &one) { command.attributes.push_back(attribute(one)); });
       if (stored.dependencies()) {
         // Dependencies are on earlier commands, each at most once.
         if (stored.dependencies()->size() > result.commands.size())
-          fail(concat("entry point '", result.name, "', command ", result.commands.size(), ": expected at most ",
-                      result.commands.size(), " dependencies, found ", stored.dependencies()->size()));
+          fail(concat("entry point '", result.name, "', command ", result.commands.size(),
+                      ": expected at most ", result.commands.size(), " dependencies, found ",
+                      stored.dependencies()->size()));
         else
           command.dependencies.assign(stored.dependencies()->begin(), stored.dependencies()->end());
       }
@@ -153,10 +163,17 @@ private:
     CommandAttribute result;
     result.name = name(item.name(), "attribute");
     switch (item.kind()) {
-    case fb::AttributeKind::Integer: result.value = item.integer(); break;
-    case fb::AttributeKind::Number: result.value = item.number(); break;
-    case fb::AttributeKind::Text: result.value = name(item.text(), "text of an attribute"); break;
-    default: fail(concat("expected an attribute kind up to 2, found ", static_cast<int>(item.kind())));
+    case fb::AttributeKind::Integer:
+      result.value = item.integer();
+      break;
+    case fb::AttributeKind::Number:
+      result.value = item.number();
+      break;
+    case fb::AttributeKind::Text:
+      result.value = name(item.text(), "text of an attribute");
+      break;
+    default:
+      fail(concat("expected an attribute kind up to 2, found ", static_cast<int>(item.kind())));
     }
     return result;
   }
@@ -166,8 +183,8 @@ private:
       return {};
     if (item->offset() % 64 != 0 || item->offset() < bufferEnd || item->offset() > file.size() ||
         item->bytes() > file.size() - item->offset()) {
-      fail(concat("expected the ", what, " inside the file's ", file.size(), " bytes at a multiple of 64, found ",
-                  item->bytes(), " bytes at ", item->offset()));
+      fail(concat("expected the ", what, " inside the file's ", file.size(),
+                  " bytes at a multiple of 64, found ", item->bytes(), " bytes at ", item->offset()));
       return {};
     }
     return std::string(file.substr(item->offset(), item->bytes()));
@@ -200,8 +217,8 @@ StatusOr<Executable> parseExecutable(std::string bytes, const std::string &place
   uint64_t prefix = flatbuffers::GetPrefixedSize(reinterpret_cast<const uint8_t *>(bytes.data()));
   uint64_t bufferEnd = prefix + sizeof(flatbuffers::uoffset_t);
   if (bufferEnd > bytes.size())
-    return badInputError(place, ": expected a header of ", bufferEnd, " bytes, found a file of ", bytes.size(),
-                         " (cut short?)", hint);
+    return badInputError(place, ": expected a header of ", bufferEnd, " bytes, found a file of ",
+                         bytes.size(), " (cut short?)", hint);
   flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t *>(bytes.data()), bufferEnd, maximumDepth,
                                  maximumTables);
   if (bufferEnd >= FLATBUFFERS_MAX_BUFFER_SIZE || !fb::VerifySizePrefixedExecutableBuffer(verifier))
@@ -219,7 +236,8 @@ StatusOr<Executable> parseExecutable(std::string bytes, const std::string &place
                          " (damaged)", hint);
   if (root.format_version() != executableFormatVersion)
     return badInputError(place, ": expected format version ", executableFormatVersion, ", found ",
-                         root.format_version(), " (written by ", root.producer() ? root.producer()->str() : "?",
+                         root.format_version(), " (written by ",
+                         root.producer() ? root.producer()->str() : "?",
                          "); compile the model with this version of Sluice");
   Executable result;
   Reader reader(bytes, bufferEnd);

@@ -14,10 +14,12 @@ using flatbuffers::Offset;
 
 constexpr uint64_t segmentAlignment = 64;
 
-uint64_t alignUp(uint64_t value) { return (value + segmentAlignment - 1) / segmentAlignment * segmentAlignment; }
+uint64_t alignUp(uint64_t value) {
+  return (value + segmentAlignment - 1) / segmentAlignment * segmentAlignment;
+}
 
-/// Turns the structures into FlatBuffers tables. `segments` are placed later: the buffer's own length moves them, so the
-/// file is built twice with equal sizes.
+/// Turns the structures into FlatBuffers tables. `segments` are placed later: the buffer's own length moves
+/// them, so the file is built twice with equal sizes.
 class Writer {
   Offset<flatbuffers::String> text(const std::string &value) { return builder.CreateSharedString(value); }
 
@@ -43,7 +45,8 @@ public:
     auto bindings = vectorOf(description.bindings, [&](auto &item) { return binding(item); });
     auto targets = texts(description.targets);
     auto arenas = vectorOf(description.arenas, [&](auto &item) {
-      return fb::CreateArena(builder, text(item.name), item.bytes, static_cast<fb::ArenaClass>(item.lifetime));
+      return fb::CreateArena(builder, text(item.name), item.bytes,
+                             static_cast<fb::ArenaClass>(item.lifetime));
     });
     auto tensors = vectorOf(description.tensors, [&](auto &item) { return tensor(item); });
     auto derived = vectorOf(description.derived, [&](auto &item) {
@@ -52,10 +55,10 @@ public:
     auto entries = vectorOf(description.entries, [&](auto &item) { return entry(item); });
     auto kernels = vectorOf(description.kernels, [&](auto &item) { return kernel(item); });
     fb::Digest zero;
-    auto root = fb::CreateExecutable(
-        builder, description.formatVersion, text(description.producer), &zero, text(description.model), bindings,
-        targets, text(description.training), text(description.modelConfig), arenas, tensors, derived, entries, kernels,
-        text(description.ledger));
+    auto root = fb::CreateExecutable(builder, description.formatVersion, text(description.producer), &zero,
+                                     text(description.model), bindings, targets, text(description.training),
+                                     text(description.modelConfig), arenas, tensors, derived, entries,
+                                     kernels, text(description.ledger));
     fb::FinishSizePrefixedExecutableBuffer(builder, root);
     return {reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()};
   }
@@ -66,14 +69,15 @@ private:
   }
 
   Offset<fb::Operand> operand(const Operand &item) {
-    return fb::CreateOperand(builder, static_cast<fb::ElementType>(item.type), builder.CreateVector(item.shape),
-                             item.arena, item.offset);
+    return fb::CreateOperand(builder, static_cast<fb::ElementType>(item.type),
+                             builder.CreateVector(item.shape), item.arena, item.offset);
   }
 
   Offset<fb::Tensor> tensor(const StateTensor &item) {
-    return fb::CreateTensor(builder, text(item.name), static_cast<fb::TensorRole>(item.role), text(item.parameter),
-                            static_cast<fb::ElementType>(item.place.type), builder.CreateVector(item.place.shape),
-                            item.place.arena, item.place.offset, text(item.checkpointName), item.decay);
+    return fb::CreateTensor(builder, text(item.name), static_cast<fb::TensorRole>(item.role),
+                            text(item.parameter), static_cast<fb::ElementType>(item.place.type),
+                            builder.CreateVector(item.place.shape), item.place.arena, item.place.offset,
+                            text(item.checkpointName), item.decay);
   }
 
   Offset<fb::Attribute> attribute(const CommandAttribute &item) {
@@ -106,7 +110,8 @@ private:
       commands.push_back(fb::CreateCommand(builder, text(command.kind), text(command.origin), reads, writes,
                                            attributes, dependencies, flops));
     }
-    return fb::CreateEntryPoint(builder, text(item.name), bindings, inputs, outputs, builder.CreateVector(commands));
+    return fb::CreateEntryPoint(builder, text(item.name), bindings, inputs, outputs,
+                                builder.CreateVector(commands));
   }
 
   fb::Segment segment(const std::string &bytes) {

@@ -18,7 +18,8 @@ StatusOr<int64_t> parseCount(std::string_view text, std::string_view what) {
     char c = text[position];
     bool separator = (c == '_' || c == ',') && previousDigit && position + 1 < text.size() &&
                      std::isdigit(static_cast<unsigned char>(text[position + 1]));
-    bool exponentSign = (c == '+' || c == '-') && !digits.empty() && (digits.back() == 'e' || digits.back() == 'E');
+    bool exponentSign =
+        (c == '+' || c == '-') && !digits.empty() && (digits.back() == 'e' || digits.back() == 'E');
     previousDigit = std::isdigit(static_cast<unsigned char>(c));
     if (separator)
       continue;
@@ -30,11 +31,26 @@ StatusOr<int64_t> parseCount(std::string_view text, std::string_view what) {
   double unit = 1;
   if (position + 1 == text.size()) {
     switch (text[position]) {
-    case 'k': case 'K': unit = 1e3; break;
-    case 'm': case 'M': unit = 1e6; break;
-    case 'b': case 'B': case 'g': case 'G': unit = 1e9; break;
-    case 't': case 'T': unit = 1e12; break;
-    default: return error();
+    case 'k':
+    case 'K':
+      unit = 1e3;
+      break;
+    case 'm':
+    case 'M':
+      unit = 1e6;
+      break;
+    case 'b':
+    case 'B':
+    case 'g':
+    case 'G':
+      unit = 1e9;
+      break;
+    case 't':
+    case 'T':
+      unit = 1e12;
+      break;
+    default:
+      return error();
     }
   } else if (position != text.size()) {
     return error();

@@ -21,7 +21,8 @@ void countsOf(const nlohmann::json &value, const std::string &path, std::string 
     for (const auto &[key, inner] : value.items())
       countsOf(inner, path.empty() ? key : path + "." + key, out);
   else if (value.is_string() || value.is_number())
-    out += absl::StrFormat("  %-48s %24s\n", path, value.is_string() ? value.get<std::string>() : value.dump());
+    out +=
+        absl::StrFormat("  %-48s %24s\n", path, value.is_string() ? value.get<std::string>() : value.dump());
 }
 
 } // namespace
@@ -30,8 +31,8 @@ StatusOr<std::string> describeTraining(const Executable &executable, const Train
   const ExecutableDescription &model = executable.description;
   SLUICE_ASSIGN_OR_RETURN(TrainingConfig config, readTrainingConfig(model.training, options.overrides));
   int64_t horizon = config.stepsFor(config.tokens);
-  SLUICE_ASSIGN_OR_RETURN(Schedule schedule, Schedule::create(config.schedule, config.learningRate, horizon,
-                                                              config.batchTokens));
+  SLUICE_ASSIGN_OR_RETURN(
+      Schedule schedule, Schedule::create(config.schedule, config.learningRate, horizon, config.batchTokens));
   std::string out = "Settings\n";
   for (const auto &[key, value] : config.resolved.items())
     out += absl::StrFormat("  %-16s %s\n", key, value.dump());

@@ -9,7 +9,9 @@
 
 namespace sluice {
 
-double Evaluation::bitsPerByte() const { return bytes ? nats / std::numbers::ln2 / static_cast<double>(bytes) : 0; }
+double Evaluation::bitsPerByte() const {
+  return bytes ? nats / std::numbers::ln2 / static_cast<double>(bytes) : 0;
+}
 double Evaluation::bitsPerCharacter() const {
   return characters ? nats / std::numbers::ln2 / static_cast<double>(characters) : 0;
 }
@@ -68,7 +70,8 @@ StatusOr<int64_t> modelVocabulary(const ExecutableDescription &model) {
   auto config = nlohmann::json::parse(model.modelConfig, nullptr, /*allow_exceptions=*/false);
   if (config.is_object() && config.contains("vocab_size") && config["vocab_size"].is_number_integer())
     return config["vocab_size"].get<int64_t>();
-  return badInputError("model '", model.model, "': expected an entry point 'logits' or a vocab_size in model_config, ",
+  return badInputError("model '", model.model,
+                       "': expected an entry point 'logits' or a vocab_size in model_config, ",
                        "found neither; compile the model again");
 }
 

@@ -23,9 +23,9 @@ struct Evaluation {
   double bitsPerCharacter() const;
 };
 
-/// Runs entry point "eval" over the first `windows` windows of the set (0: all), in order; the last batch is filled
-/// up with ignored targets. Sums in float64. `stop`, if given, is asked between batches: true ends with a Cancelled
-/// error. Errors: no entry point "eval"; a loss that is not finite (diverged).
+/// Runs entry point "eval" over the first `windows` windows of the set (0: all), in order; the last batch is
+/// filled up with ignored targets. Sums in float64. `stop`, if given, is asked between batches: true ends
+/// with a Cancelled error. Errors: no entry point "eval"; a loss that is not finite (diverged).
 StatusOr<Evaluation> evaluate(Session &session, const WindowStream &set, uint64_t windows = 0,
                               const std::function<bool()> &stop = {});
 

@@ -43,7 +43,8 @@ StatusOr<std::string> generate(Session &session, const Tokenizer &tokenizer, con
   SLUICE_RETURN_IF_ERROR(tokenizer.encode(options.prompt, context));
   if (context.empty())
     context.push_back(tokenizer.delimiter());
-  size_t vocabulary = static_cast<size_t>(tokenizer.vocabulary()), window = static_cast<size_t>(shape.sequence);
+  size_t vocabulary = static_cast<size_t>(tokenizer.vocabulary()),
+         window = static_cast<size_t>(shape.sequence);
   std::vector<int32_t> input(static_cast<size_t>(shape.batch * shape.sequence));
   std::vector<float> logits(vocabulary);
   PhiloxStream random(options.seed, streamKey("generate"));
@@ -55,8 +56,8 @@ StatusOr<std::string> generate(Session &session, const Tokenizer &tokenizer, con
     std::copy(context.end() - used, context.end(), input.begin());
     SLUICE_RETURN_IF_ERROR(session.setInput<int32_t>("logits", "tokens", input));
     SLUICE_RETURN_IF_ERROR(session.run("logits"));
-    SLUICE_RETURN_IF_ERROR(session.getOutputPart("logits", "logits", static_cast<int64_t>((used - 1) * vocabulary),
-                                                 absl::MakeSpan(logits)));
+    SLUICE_RETURN_IF_ERROR(session.getOutputPart(
+        "logits", "logits", static_cast<int64_t>((used - 1) * vocabulary), absl::MakeSpan(logits)));
     SLUICE_ASSIGN_OR_RETURN(int32_t token, sampleToken(logits, options.temperature, random.uniform(index)));
     context.push_back(token);
     std::string piece = "\n";

@@ -36,7 +36,8 @@ uint64_t metricsOffset(const std::string &text, int64_t step) {
   uint64_t offset = 0;
   size_t start = 0;
   for (size_t end; (end = text.find('\n', start)) != std::string::npos; start = end + 1) {
-    auto record = nlohmann::json::parse(text.begin() + start, text.begin() + end, nullptr, /*allow_exceptions=*/false);
+    auto record =
+        nlohmann::json::parse(text.begin() + start, text.begin() + end, nullptr, /*allow_exceptions=*/false);
     if (!record.is_object())
       break;
     auto found = record.find("step");
@@ -47,7 +48,8 @@ uint64_t metricsOffset(const std::string &text, int64_t step) {
   return offset;
 }
 
-ordered_json trainRecord(const RecordPlace &place, const StepSums &sums, double learningRate, double tokensPerSecond,
+ordered_json trainRecord(const RecordPlace &place, const StepSums &sums, double learningRate,
+                         double tokensPerSecond,
                          const std::vector<std::pair<std::string, double>> &lossWeights,
                          std::vector<std::string> &warnings) {
   ordered_json record = recordAt("train", place);

@@ -16,25 +16,26 @@ namespace sluice {
 /// Where a run is when something is recorded.
 struct RecordPlace {
   int64_t step = 0;
-  int64_t tokens = 0;         // read: step x batch_tokens
-  uint64_t seenTokens = 0;    // counted targets learned from
-  uint64_t uniqueTokens = 0;  // of these, different ones
+  int64_t tokens = 0;        // read: step x batch_tokens
+  uint64_t seenTokens = 0;   // counted targets learned from
+  uint64_t uniqueTokens = 0; // of these, different ones
   double epoch = 0;
 };
 
-/// Bytes of `text` (a metrics file) up to the end of the last line whose record is of a step up to `step`; 0 when there
-/// is none. A resumed run continues there.
+/// Bytes of `text` (a metrics file) up to the end of the last line whose record is of a step up to `step`; 0
+/// when there is none. A resumed run continues there.
 uint64_t metricsOffset(const std::string &text, int64_t step);
 
-/// The record of the steps since the last one: loss parts apart, rate, norm, speed, and per MoE layer the routing.
-/// `warnings` gets a line for every layer whose router has collapsed.
+/// The record of the steps since the last one: loss parts apart, rate, norm, speed, and per MoE layer the
+/// routing. `warnings` gets a line for every layer whose router has collapsed.
 nlohmann::ordered_json trainRecord(const RecordPlace &place, const StepSums &sums, double learningRate,
                                    double tokensPerSecond,
                                    const std::vector<std::pair<std::string, double>> &lossWeights,
                                    std::vector<std::string> &warnings);
 
 /// The record of an evaluation; `scheduled` tells a due one from one made because the run stops here.
-nlohmann::ordered_json evaluationRecord(const RecordPlace &place, const Evaluation &evaluation, bool scheduled);
+nlohmann::ordered_json evaluationRecord(const RecordPlace &place, const Evaluation &evaluation,
+                                        bool scheduled);
 
 /// "validation 3.2145 nats/token, 1.5123 bits/byte, 1.5130 bits/character (12,345 tokens)".
 std::string evaluationLine(const Evaluation &evaluation);

@@ -11,7 +11,9 @@ namespace {
 
 using nlohmann::json;
 
-std::string pathIn(const std::string &folder, const char *name) { return folder + "/" + name; }
+std::string pathIn(const std::string &folder, const char *name) {
+  return folder + "/" + name;
+}
 
 bool exists(const std::string &path) {
   std::error_code ignored;
@@ -90,12 +92,14 @@ Status checkRunSpec(const std::string &runFolder, const std::string &spec) {
   SLUICE_ASSIGN_OR_RETURN(std::string kept, readFile(pathIn(runFolder, runSpecFile)));
   if (kept == spec)
     return absl::OkStatus();
-  return usageError("run '", runFolder, "': expected the spec that it was started with, found another; use another ",
+  return usageError("run '", runFolder,
+                    "': expected the spec that it was started with, found another; use another ",
                     "--out, or go back to the old values (- run, + asked for)\n", lineDifference(kept, spec));
 }
 
-StatusOr<bool> prepareRunFolder(const std::string &runFolder, const json &config, const Executable &executable,
-                                const std::string &spec, const std::string &tokenizer) {
+StatusOr<bool> prepareRunFolder(const std::string &runFolder, const json &config,
+                                const Executable &executable, const std::string &spec,
+                                const std::string &tokenizer) {
   std::error_code error;
   std::filesystem::create_directories(runFolder, error);
   if (error)
@@ -106,7 +110,8 @@ StatusOr<bool> prepareRunFolder(const std::string &runFolder, const json &config
     SLUICE_ASSIGN_OR_RETURN(json kept, parseStrictJson(text, configPath));
     std::string difference = configDifference(kept, config);
     if (!difference.empty())
-      return usageError("run '", runFolder, "': expected the settings that it was started with, found others; use ",
+      return usageError("run '", runFolder,
+                        "': expected the settings that it was started with, found others; use ",
                         "another --out, or go back to the old values\n", difference);
     return true;
   }

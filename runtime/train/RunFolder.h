@@ -1,4 +1,5 @@
-// A run's folder: what it keeps so that the same command continues it, and the refusal to continue anything else.
+// A run's folder: what it keeps so that the same command continues it, and the refusal to continue anything
+// else.
 #pragma once
 
 #include "runtime/schema/ExecutableDescription.h"
@@ -16,20 +17,21 @@ inline constexpr const char *runSpecFile = "spec.resolved.yaml";
 inline constexpr const char *runMetricsFile = "metrics.jsonl";
 inline constexpr const char *runTokenizerFile = "tokenizer.model";
 
-/// The executable that a run folder keeps; nothing when the folder holds no run yet. Errors: a damaged executable.
+/// The executable that a run folder keeps; nothing when the folder holds no run yet. Errors: a damaged
+/// executable.
 StatusOr<std::optional<Executable>> runExecutable(const std::string &runFolder);
 
-/// Compares the spec that a run was started with with `spec` (both texts, line by line). OK when the folder holds
-/// no run yet or was started without a spec. Otherwise a usage error that shows the lines that differ.
+/// Compares the spec that a run was started with with `spec` (both texts, line by line). OK when the folder
+/// holds no run yet or was started without a spec. Otherwise a usage error that shows the lines that differ.
 Status checkRunSpec(const std::string &runFolder, const std::string &spec);
 
 /// One line a value that differs between two configurations: "  train.lr: 0.001 in the run, 0.002 asked for".
 std::string configDifference(const nlohmann::json &run, const nlohmann::json &asked);
 
-/// Makes the folder, or checks that the run in it has the same configuration. A new run's folder must be empty (a lock
-/// aside). Writes model.slx, the spec if there is one, the tokenizer, and the configuration last. Returns whether
-/// the folder already held this run. Errors (usage): another configuration, with the difference; a folder with
-/// other files.
+/// Makes the folder, or checks that the run in it has the same configuration. A new run's folder must be
+/// empty (a lock aside). Writes model.slx, the spec if there is one, the tokenizer, and the configuration
+/// last. Returns whether the folder already held this run. Errors (usage): another configuration, with the
+/// difference; a folder with other files.
 StatusOr<bool> prepareRunFolder(const std::string &runFolder, const nlohmann::json &config,
                                 const Executable &executable, const std::string &spec,
                                 const std::string &tokenizer);

@@ -11,22 +11,17 @@ nlohmann::json RunState::toJson() const {
   nlohmann::json best;
   if (bestStep)
     best = {{"step", *bestStep}, {"nats_per_token", bestNatsPerToken}};
-  return {{"version", stateVersion},
-          {"step", step},
-          {"window", window},
-          {"seen_tokens", seenTokens},
-          {"evaluated_step", evaluatedStep},
-          {"best", best},
-          {"seed", seed},
-          {"data_seed", dataSeed},
-          {"horizon_tokens", horizonTokens},
-          {"config", config}};
+  return {
+      {"version", stateVersion},         {"step", step},    {"window", window}, {"seen_tokens", seenTokens},
+      {"evaluated_step", evaluatedStep}, {"best", best},    {"seed", seed},     {"data_seed", dataSeed},
+      {"horizon_tokens", horizonTokens}, {"config", config}};
 }
 
 StatusOr<RunState> RunState::fromJson(const nlohmann::json &json, const std::string &place) {
   try {
     if (json.at("version").get<int64_t>() != stateVersion)
-      return badInputError(place, ": expected state version ", stateVersion, ", found ", json.at("version").dump());
+      return badInputError(place, ": expected state version ", stateVersion, ", found ",
+                           json.at("version").dump());
     RunState state;
     json.at("step").get_to(state.step);
     json.at("window").get_to(state.window);
@@ -42,7 +37,8 @@ StatusOr<RunState> RunState::fromJson(const nlohmann::json &json, const std::str
     json.at("config").get_to(state.config);
     return state;
   } catch (const nlohmann::json::exception &error) {
-    return badInputError(place, ": expected the state of a run, found a field missing or wrong (", error.what(), ")");
+    return badInputError(place, ": expected the state of a run, found a field missing or wrong (",
+                         error.what(), ")");
   }
 }
 

@@ -25,9 +25,9 @@ struct Warmup {
 struct ScheduleOptions {
   ScheduleKind kind = ScheduleKind::Cosine;
   Warmup warmup;
-  double floor = 0.1;         // lowest rate: a share of the peak, or a rate when `floorAbsolute`
+  double floor = 0.1; // lowest rate: a share of the peak, or a rate when `floorAbsolute`
   bool floorAbsolute = false;
-  double decay = 0.2;         // WSD: share of the steps at the end in which the rate falls
+  double decay = 0.2; // WSD: share of the steps at the end in which the rate falls
   DecayShape decayShape = DecayShape::OneMinusSqrt;
 };
 
@@ -36,13 +36,15 @@ struct ScheduleOptions {
 ///   cosine    floor + (peak - floor) (1 + cos(pi p)) / 2
 ///   linear    peak + (floor - peak) p
 ///   constant  peak
-///   WSD       peak, then over the last D = round(decay N) steps (those after the warmup), q = (t - (N - D)) / D:
+///   WSD       peak, then over the last D = round(decay N) steps (those after the warmup), q = (t - (N - D))
+///   / D:
 ///             linear peak + (floor - peak) q; 1-sqrt floor + (peak - floor) (1 - sqrt(q))
 class Schedule {
 public:
-  /// `steps` >= 1 is the horizon; `batchTokens` the tokens of a step. Errors (usage): a peak that is not positive and
-  /// finite, a floor outside [0, peak], shares outside [0, 1].
-  static StatusOr<Schedule> create(const ScheduleOptions &options, double peak, int64_t steps, int64_t batchTokens);
+  /// `steps` >= 1 is the horizon; `batchTokens` the tokens of a step. Errors (usage): a peak that is not
+  /// positive and finite, a floor outside [0, peak], shares outside [0, 1].
+  static StatusOr<Schedule> create(const ScheduleOptions &options, double peak, int64_t steps,
+                                   int64_t batchTokens);
 
   /// The rate of step 1 .. steps(); beyond the horizon the rate of its last step.
   double rate(int64_t step) const;

@@ -22,7 +22,7 @@ extern "C" void handle(int signal) {
 
 StopSignals::StopSignals() {
   first = 0;
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = handle;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
@@ -35,14 +35,20 @@ StopSignals::~StopSignals() {
     ::sigaction(caught[index], &former[index], nullptr);
 }
 
-int StopSignals::requested() const { return first; }
+int StopSignals::requested() const {
+  return first;
+}
 
 const char *signalName(int signal) {
   switch (signal) {
-  case SIGINT: return "SIGINT";
-  case SIGTERM: return "SIGTERM";
-  case SIGUSR1: return "SIGUSR1";
-  default: return "a signal";
+  case SIGINT:
+    return "SIGINT";
+  case SIGTERM:
+    return "SIGTERM";
+  case SIGUSR1:
+    return "SIGUSR1";
+  default:
+    return "a signal";
   }
 }
 

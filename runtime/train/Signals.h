@@ -1,5 +1,5 @@
-// Stopping on request: the first INT, TERM or USR1 asks the run to finish its step and save, the second ends the
-// process at once (exit code 130).
+// Stopping on request: the first INT, TERM or USR1 asks the run to finish its step and save, the second ends
+// the process at once (exit code 130).
 #pragma once
 
 namespace sluice {

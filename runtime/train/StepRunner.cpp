@@ -19,8 +19,9 @@ Status expectScalar(const StatusOr<const Operand *> &operand, std::string_view e
   if (!operand.ok())
     return badInputError(std::string(operand.status().message()));
   if ((*operand)->type != ElementType::F32 || (*operand)->elements() != 1)
-    return badInputError("entry point '", entry, "', '", name, "': expected one f32, found ", (*operand)->elements(),
-                         " of ", elementTypeName((*operand)->type), "; compile the model again");
+    return badInputError("entry point '", entry, "', '", name, "': expected one f32, found ",
+                         (*operand)->elements(), " of ", elementTypeName((*operand)->type),
+                         "; compile the model again");
   return absl::OkStatus();
 }
 
@@ -35,7 +36,9 @@ void StepSums::clear() {
     std::fill(layer.sums.begin(), layer.sums.end(), 0);
 }
 
-StepSums StepRunner::emptySums() const { return names; }
+StepSums StepRunner::emptySums() const {
+  return names;
+}
 
 StatusOr<StepRunner> StepRunner::create(Session &session, int64_t batchTokens) {
   StepRunner runner(session);
@@ -60,8 +63,9 @@ StatusOr<StepRunner> StepRunner::create(Session &session, int64_t batchTokens) {
       runner.names.auxiliary.push_back({rest, output.name, 0});
     } else if (takePrefix(output.name, "routing/", rest)) {
       if (output.operand.type != ElementType::F32 || output.operand.elements() < 5)
-        return badInputError("entry point 'accumulate', '", output.name, "': expected experts + 4 elements of f32, ",
-                             "found ", output.operand.elements(), "; compile the model again");
+        return badInputError("entry point 'accumulate', '", output.name,
+                             "': expected experts + 4 elements of f32, ", "found ", output.operand.elements(),
+                             "; compile the model again");
       size_t size = static_cast<size_t>(output.operand.elements());
       runner.names.routing.push_back({rest, output.name, std::vector<double>(size)});
       largest = std::max(largest, size);
@@ -73,10 +77,11 @@ StatusOr<StepRunner> StepRunner::create(Session &session, int64_t batchTokens) {
 
 Status StepRunner::diverged(const std::string &what) const {
   SLUICE_ASSIGN_OR_RETURN(std::string name, firstNotFinite(*session));
-  return divergedError(what, "; ",
-                       name.empty() ? std::string("every parameter and gradient is finite by itself, so their sum overflowed")
-                                    : concat("the first values that are not finite are in '", name, "'"),
-                       "; lower train.lr or optimizer.clip, or look at the data of this step");
+  return divergedError(
+      what, "; ",
+      name.empty() ? std::string("every parameter and gradient is finite by itself, so their sum overflowed")
+                   : concat("the first values that are not finite are in '", name, "'"),
+      "; lower train.lr or optimizer.clip, or look at the data of this step");
 }
 
 Status StepRunner::readOutputs(double counted, StepSums &sums) {
@@ -93,7 +98,8 @@ Status StepRunner::readOutputs(double counted, StepSums &sums) {
   return absl::OkStatus();
 }
 
-Status StepRunner::accumulate(const WindowStream &stream, uint64_t firstWindow, int64_t step, StepSums &sums) {
+Status StepRunner::accumulate(const WindowStream &stream, uint64_t firstWindow, int64_t step,
+                              StepSums &sums) {
   for (int64_t micro = 0; micro < count; ++micro) {
     stream.batch(firstWindow + static_cast<uint64_t>(micro * shape.batch), static_cast<uint64_t>(shape.batch),
                  tokens.data(), targets.data());
@@ -103,7 +109,8 @@ Status StepRunner::accumulate(const WindowStream &stream, uint64_t firstWindow, 
     SLUICE_ASSIGN_OR_RETURN(float loss, session->scalarOutput("accumulate", "loss_sum"));
     SLUICE_ASSIGN_OR_RETURN(float counted, session->scalarOutput("accumulate", "tokens"));
     if (!std::isfinite(loss))
-      return diverged(concat("step ", step, ", micro-batch ", micro, ": expected a finite loss, found ", loss));
+      return diverged(
+          concat("step ", step, ", micro-batch ", micro, ": expected a finite loss, found ", loss));
     sums.nats += loss;
     sums.targets += counted;
     SLUICE_RETURN_IF_ERROR(readOutputs(counted, sums));
@@ -117,7 +124,8 @@ Status StepRunner::run(const WindowStream &stream, uint64_t firstWindow, int64_t
   SLUICE_RETURN_IF_ERROR(accumulate(stream, firstWindow, step, sums));
   float counted = static_cast<float>(sums.targets - before);
   if (!(counted > 0))
-    return usageError("step ", step, ": expected at least one target to learn from, found none; is the text packed in ",
+    return usageError("step ", step,
+                      ": expected at least one target to learn from, found none; is the text packed in ",
                       "documents of one token?");
   float rate = static_cast<float>(learningRate), number = static_cast<float>(step);
   SLUICE_RETURN_IF_ERROR(session->setInput<float>("apply", "learning_rate", absl::MakeConstSpan(&rate, 1)));
@@ -126,8 +134,8 @@ Status StepRunner::run(const WindowStream &stream, uint64_t firstWindow, int64_t
   SLUICE_RETURN_IF_ERROR(session->run("apply"));
   SLUICE_ASSIGN_OR_RETURN(float norm, session->scalarOutput("apply", "gradient_norm"));
   if (!std::isfinite(norm)) {
-    // `apply` has left the parameters alone and emptied the gradients: the same micro-batches fill them again, so that the
-    // layer can be named.
+    // `apply` has left the parameters alone and emptied the gradients: the same micro-batches fill them
+    // again, so that the layer can be named.
     StepSums again = names;
     SLUICE_RETURN_IF_ERROR(accumulate(stream, firstWindow, step, again));
     return diverged(concat("step ", step, ": expected a finite gradient norm, found ", norm));

@@ -26,22 +26,24 @@ struct RoutingSum {
 /// What one or several steps did, as sums over their counted targets.
 struct StepSums {
   int64_t steps = 0;
-  double nats = 0;    // cross-entropy
-  double targets = 0; // counted
+  double nats = 0;         // cross-entropy
+  double targets = 0;      // counted
   double gradientNorm = 0; // of the last step: norm of the mean gradient, before clipping
   std::vector<AuxiliarySum> auxiliary;
   std::vector<RoutingSum> routing;
 
   double loss() const { return targets > 0 ? nats / targets : 0; }
-  double auxiliaryLoss(const AuxiliarySum &loss) const { return targets > 0 ? loss.weightedSum / targets : 0; }
+  double auxiliaryLoss(const AuxiliarySum &loss) const {
+    return targets > 0 ? loss.weightedSum / targets : 0;
+  }
   /// Zero again; names and sizes stay.
   void clear();
 };
 
 class StepRunner {
 public:
-  /// Reads the shapes and outputs of entry points accumulate and apply. Errors: an input or output of the contract is
-  /// missing (bad input); batchTokens is not a multiple of batch x seq (usage).
+  /// Reads the shapes and outputs of entry points accumulate and apply. Errors: an input or output of the
+  /// contract is missing (bad input); batchTokens is not a multiple of batch x seq (usage).
   static StatusOr<StepRunner> create(Session &session, int64_t batchTokens);
 
   int64_t microBatches() const { return count; }
@@ -51,10 +53,12 @@ public:
   /// Sums with the names of this executable, all zero.
   StepSums emptySums() const;
 
-  /// Runs step `step` (1-based) on windows `firstWindow` .. of the stream and adds to `sums`. Allocates nothing.
-  /// A loss or gradient norm that is not finite is a diverged error that names step, micro-batch and the first state
-  /// tensor that is not finite; parameters and moments are then as before the step, gradients are not.
-  Status run(const WindowStream &stream, uint64_t firstWindow, int64_t step, double learningRate, StepSums &sums);
+  /// Runs step `step` (1-based) on windows `firstWindow` .. of the stream and adds to `sums`. Allocates
+  /// nothing. A loss or gradient norm that is not finite is a diverged error that names step, micro-batch and
+  /// the first state tensor that is not finite; parameters and moments are then as before the step, gradients
+  /// are not.
+  Status run(const WindowStream &stream, uint64_t firstWindow, int64_t step, double learningRate,
+             StepSums &sums);
 
 private:
   explicit StepRunner(Session &session) : session(&session) {}

@@ -47,7 +47,8 @@ public:
     if (outcome.code() == absl::StatusCode::kCancelled || (outcome.ok() && state.step < lastStep)) {
       SLUICE_RETURN_IF_ERROR(save());
       return interruptedError("stopped by ", signalName(signals.requested()), " after step ", state.step,
-                              ", everything is saved in '", options.runFolder, "'; the same command continues");
+                              ", everything is saved in '", options.runFolder,
+                              "'; the same command continues");
     }
     if (exitCode(outcome) == ExitCode::Diverged && state.step > 0) {
       // The state before the step is whole and finite: keep it. The first problem is the one to report.
@@ -96,8 +97,8 @@ private:
     runner.emplace(std::move(stepper));
     sums = runner->emptySums();
     int64_t horizon = config.stepsFor(config.tokens);
-    SLUICE_ASSIGN_OR_RETURN(Schedule made_, Schedule::create(config.schedule, config.learningRate, horizon,
-                                                             config.batchTokens));
+    SLUICE_ASSIGN_OR_RETURN(
+        Schedule made_, Schedule::create(config.schedule, config.learningRate, horizon, config.batchTokens));
     schedule.emplace(made_);
     lastStep = horizon;
     if (options.stopAfterTokens) {
@@ -125,12 +126,14 @@ private:
     std::string identity = state.config;
     SLUICE_ASSIGN_OR_RETURN(state, RunState::fromJson(checkpoint.state, checkpoint.path + "/state.json"));
     if (state.config != identity)
-      return badInputError(checkpoint.path, ": expected a checkpoint of this run, found one of another configuration");
+      return badInputError(checkpoint.path,
+                           ": expected a checkpoint of this run, found one of another configuration");
     auto find = [](const SafetensorsFile &file) {
       return [&file](std::string_view name) { return file.find(name); };
     };
     SLUICE_RETURN_IF_ERROR(importModel(*session, find(checkpoint.model), checkpoint.model.path()));
-    SLUICE_RETURN_IF_ERROR(importOptimizer(*session, find(checkpoint.optimizer), checkpoint.optimizer.path()));
+    SLUICE_RETURN_IF_ERROR(
+        importOptimizer(*session, find(checkpoint.optimizer), checkpoint.optimizer.path()));
     savedStep = state.step;
     report.checkpoint = checkpoint.path;
     progress.note(concat("continuing after step ", state.step, " from ", checkpoint.path));
@@ -217,8 +220,8 @@ private:
     return absl::OkStatus();
   }
 
-  /// At the start, at every multiple of every_tokens and at the listed budgets (the first step that reaches them), at the
-  /// horizon's end.
+  /// At the start, at every multiple of every_tokens and at the listed budgets (the first step that reaches
+  /// them), at the horizon's end.
   bool evaluationDue(int64_t step) const {
     if (step == 0 || step == schedule->steps())
       return true;
@@ -232,8 +235,9 @@ private:
   }
 
   Status evaluateNow(bool scheduled) {
-    SLUICE_ASSIGN_OR_RETURN(report.validation,
-                            evaluate(*session, *data->validation, static_cast<uint64_t>(config.evaluationWindows), stop));
+    SLUICE_ASSIGN_OR_RETURN(
+        report.validation,
+        evaluate(*session, *data->validation, static_cast<uint64_t>(config.evaluationWindows), stop));
     evaluated = true;
     evaluatedAt = state.step;
     progress.note(concat("step ", state.step, ": ", evaluationLine(report.validation)));

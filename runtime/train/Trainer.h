@@ -1,4 +1,5 @@
-// The training loop: data, steps, evaluations, records and checkpoints of one run (design section 9, docs/training.md).
+// The training loop: data, steps, evaluations, records and checkpoints of one run (design section 9,
+// docs/training.md).
 #pragma once
 
 #include "runtime/device/Device.h"
@@ -29,7 +30,7 @@ struct TrainOptions {
 
 struct TrainReport {
   int64_t step = 0, horizonSteps = 0;
-  int64_t tokens = 0; // step x batch_tokens
+  int64_t tokens = 0;    // step x batch_tokens
   bool finished = false; // the horizon is reached
   double seconds = 0;    // of this process's steps, evaluations and saves
   Evaluation validation; // at the last step
@@ -39,10 +40,10 @@ struct TrainReport {
   std::string sampleBefore, sampleAfter; // empty where none was asked for
 };
 
-/// Trains until the horizon or `stopAfterTokens`. The same call continues a run from its newest valid checkpoint, bit
-/// for bit as if it had not stopped. Errors: usage (configuration, vocabulary, another run in the folder, a
-/// second process, memory); bad input (data, checkpoints); diverged (a loss or norm that is not finite: the last good
-/// state is saved); interrupted (INT, TERM or USR1: the step is finished and saved).
+/// Trains until the horizon or `stopAfterTokens`. The same call continues a run from its newest valid
+/// checkpoint, bit for bit as if it had not stopped. Errors: usage (configuration, vocabulary, another run in
+/// the folder, a second process, memory); bad input (data, checkpoints); diverged (a loss or norm that is not
+/// finite: the last good state is saved); interrupted (INT, TERM or USR1: the step is finished and saved).
 StatusOr<TrainReport> train(const Executable &executable, Device &device, const TrainOptions &options);
 
 /// What `train` would do, without doing it: settings, schedule, data, memory plan, ledger.

@@ -12,8 +12,9 @@ namespace {
 
 using nlohmann::json;
 
-const std::vector<std::string> sectionKeys = {"batch_tokens", "tokens", "lr",         "seed",       "optimizer", "schedule",
-                                              "losses",       "data",   "evaluation", "checkpoint", "log"};
+const std::vector<std::string> sectionKeys = {"batch_tokens", "tokens",     "lr",     "seed",
+                                              "optimizer",    "schedule",   "losses", "data",
+                                              "evaluation",   "checkpoint", "log"};
 
 Status checkKeys(const json &object, const std::vector<std::string> &known, const std::string &path) {
   if (!object.is_object())
@@ -183,10 +184,12 @@ Status applySetting(json &section, const std::string &setting) {
   if (head == "optimizer" || head == "losses")
     return usageError("--set: expected a key that is not compiled into the program, found '", path,
                       "'; change the spec and compile again");
-  static const std::vector<std::string> open = {"train", "schedule", "data", "evaluation", "checkpoint", "log"};
+  static const std::vector<std::string> open = {"train",      "schedule",   "data",
+                                                "evaluation", "checkpoint", "log"};
   if (equals == std::string::npos || path.size() == head.size() ||
       std::find(open.begin(), open.end(), head) == open.end())
-    return usageError("--set: expected KEY=VALUE with a key of train, schedule, data, evaluation, checkpoint or log, found '",
+    return usageError("--set: expected KEY=VALUE with a key of train, schedule, data, evaluation, checkpoint "
+                      "or log, found '",
                       setting, "'; other keys change the model, so set them when it is compiled");
   if (head == "train")
     path = path.substr(head.size() + 1);
@@ -212,9 +215,15 @@ json resolve(const TrainingConfig &config, const json &section) {
   const ScheduleOptions &schedule = config.schedule;
   json warmup;
   switch (schedule.warmup.kind) {
-  case Warmup::Kind::Clip: warmup = "clip"; break;
-  case Warmup::Kind::Fraction: warmup = absl::StrFormat("%.17g%%", schedule.warmup.amount * 100); break;
-  case Warmup::Kind::Tokens: warmup = static_cast<int64_t>(schedule.warmup.amount); break;
+  case Warmup::Kind::Clip:
+    warmup = "clip";
+    break;
+  case Warmup::Kind::Fraction:
+    warmup = absl::StrFormat("%.17g%%", schedule.warmup.amount * 100);
+    break;
+  case Warmup::Kind::Tokens:
+    warmup = static_cast<int64_t>(schedule.warmup.amount);
+    break;
   }
   return {
       {"batch_tokens", config.batchTokens},
@@ -248,8 +257,9 @@ json resolve(const TrainingConfig &config, const json &section) {
 
 StatusOr<TrainingConfig> readTrainingConfig(const std::string &text, const TrainingOverrides &overrides) {
   if (text.empty())
-    return usageError("the executable has no training section; expected one, found none; add 'train:' to the spec and "
-                      "compile again");
+    return usageError(
+        "the executable has no training section; expected one, found none; add 'train:' to the spec and "
+        "compile again");
   SLUICE_ASSIGN_OR_RETURN(json section, parseStrictJson(text, "training section"));
   if (!section.is_object())
     return usageError("train: expected an object, found ", section.type_name());
@@ -270,7 +280,8 @@ StatusOr<TrainingConfig> readTrainingConfig(const std::string &text, const Train
   if (config.batchTokens < 1)
     return usageError("train.batch_tokens: expected the tokens of a step, found none");
   if (config.tokens < 1)
-    return usageError("train.tokens: expected the horizon of the run, found none; give --tokens, e.g. --tokens 2M");
+    return usageError(
+        "train.tokens: expected the horizon of the run, found none; give --tokens, e.g. --tokens 2M");
   if (!(config.learningRate > 0))
     return usageError("train.lr: expected a positive learning rate, found ", config.learningRate);
   config.evaluateEveryTokens = (config.tokens + 9) / 10;
@@ -295,8 +306,8 @@ StatusOr<TrainingConfig> readTrainingConfig(const std::string &text, const Train
     SLUICE_RETURN_IF_ERROR(checkKeys(*log, {"every_steps"}, "log"));
     SLUICE_RETURN_IF_ERROR(Section(*log, "log").count("every_steps", config.logEverySteps, 1));
   }
-  SLUICE_RETURN_IF_ERROR(Schedule::create(config.schedule, config.learningRate, config.stepsFor(config.tokens),
-                                          config.batchTokens)
+  SLUICE_RETURN_IF_ERROR(Schedule::create(config.schedule, config.learningRate,
+                                          config.stepsFor(config.tokens), config.batchTokens)
                              .status());
   config.resolved = resolve(config, section);
   return config;

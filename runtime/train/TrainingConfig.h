@@ -48,9 +48,9 @@ struct TrainingOverrides {
   std::vector<std::string> settings; // "train.lr=3e-4", "schedule.kind=linear": a spec's key and its value
 };
 
-/// Reads the training section of an executable. Errors (usage): unknown keys with the nearest known one, wrong types,
-/// a missing horizon, values that fit no schedule, a setting of what is compiled into the program (optimizer, losses).
-/// A message starts with the spec's key, e.g. "schedule.floor: expected ...".
+/// Reads the training section of an executable. Errors (usage): unknown keys with the nearest known one,
+/// wrong types, a missing horizon, values that fit no schedule, a setting of what is compiled into the
+/// program (optimizer, losses). A message starts with the spec's key, e.g. "schedule.floor: expected ...".
 StatusOr<TrainingConfig> readTrainingConfig(const std::string &json, const TrainingOverrides &overrides);
 
 } // namespace sluice

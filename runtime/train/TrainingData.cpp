@@ -14,14 +14,17 @@ StatusOr<int64_t> sequenceOf(const ExecutableDescription &model, std::string_vie
 }
 
 StatusOr<std::unique_ptr<TrainingData>> TrainingData::open(const ExecutableDescription &model,
-                                                           const TrainingConfig &config, const std::string &folder) {
+                                                           const TrainingConfig &config,
+                                                           const std::string &folder) {
   if (folder.empty())
-    return usageError("--data: expected a folder of packed data, found none; make one with 'sluice data pack'");
+    return usageError(
+        "--data: expected a folder of packed data, found none; make one with 'sluice data pack'");
   std::unique_ptr<TrainingData> data(new TrainingData);
   StatusOr<Dataset> dataset = Dataset::open(folder);
   if (!dataset.ok())
-    return absl::IsNotFound(dataset.status()) ? usageError("--data: ", std::string(dataset.status().message()))
-                                              : dataset.status();
+    return absl::IsNotFound(dataset.status())
+               ? usageError("--data: ", std::string(dataset.status().message()))
+               : dataset.status();
   data->dataset = std::move(*dataset);
   SLUICE_RETURN_IF_ERROR(checkVocabulary(model, data->dataset.tokenizer().vocabulary(), folder));
   WindowOptions windows;
@@ -34,9 +37,9 @@ StatusOr<std::unique_ptr<TrainingData>> TrainingData::open(const ExecutableDescr
   SLUICE_ASSIGN_OR_RETURN(data->training,
                           WindowStream::open(data->dataset.train(), data->dataset.tokenizer(), windows));
   SLUICE_ASSIGN_OR_RETURN(int64_t sequence, sequenceOf(model, "eval"));
-  SLUICE_ASSIGN_OR_RETURN(WindowStream validation,
-                          WindowStream::openFixed(data->dataset.validation(), data->dataset.tokenizer(), config.mode,
-                                                  sequence));
+  SLUICE_ASSIGN_OR_RETURN(
+      WindowStream validation,
+      WindowStream::openFixed(data->dataset.validation(), data->dataset.tokenizer(), config.mode, sequence));
   data->validation.emplace(std::move(validation));
   return data;
 }

@@ -1,4 +1,5 @@
-// The data of a run: the dataset, its training windows and its fixed evaluation set, as the configuration asks for them.
+// The data of a run: the dataset, its training windows and its fixed evaluation set, as the configuration
+// asks for them.
 #pragma once
 
 #include "runtime/data/Dataset.h"
@@ -18,10 +19,11 @@ struct TrainingData {
   WindowStream training;
   std::optional<WindowStream> validation;
 
-  /// Opens the folder and checks that its vocabulary is the model's. Windows are as long as the sequence of entry
-  /// points accumulate and eval. Errors: bad input (data), usage (vocabulary, too little text for one window).
-  static StatusOr<std::unique_ptr<TrainingData>> open(const ExecutableDescription &model, const TrainingConfig &config,
-                                                      const std::string &folder);
+  /// Opens the folder and checks that its vocabulary is the model's. Windows are as long as the sequence of
+  /// entry points accumulate and eval. Errors: bad input (data), usage (vocabulary, too little text for one
+  /// window).
+  static StatusOr<std::unique_ptr<TrainingData>>
+  open(const ExecutableDescription &model, const TrainingConfig &config, const std::string &folder);
   TrainingData(const TrainingData &) = delete;
   TrainingData &operator=(const TrainingData &) = delete;
 

@@ -16,12 +16,18 @@ constexpr std::string_view expertMark = "{expert}";
 
 TensorType tensorType(ElementType type) {
   switch (type) {
-  case ElementType::F32: return TensorType::F32;
-  case ElementType::F64: return TensorType::F64;
-  case ElementType::BF16: return TensorType::BF16;
-  case ElementType::I32: return TensorType::I32;
-  case ElementType::I64: return TensorType::I64;
-  case ElementType::U8: return TensorType::U8;
+  case ElementType::F32:
+    return TensorType::F32;
+  case ElementType::F64:
+    return TensorType::F64;
+  case ElementType::BF16:
+    return TensorType::BF16;
+  case ElementType::I32:
+    return TensorType::I32;
+  case ElementType::I64:
+    return TensorType::I64;
+  case ElementType::U8:
+    return TensorType::U8;
   }
   return TensorType::U8;
 }
@@ -49,7 +55,8 @@ std::vector<Piece> piecesOf(const StateTensor &tensor, const StateTensor &named)
 }
 
 bool inModelFile(const StateTensor &tensor) {
-  return tensor.role == TensorRole::Parameter || (tensor.role == TensorRole::State && !tensor.checkpointName.empty());
+  return tensor.role == TensorRole::Parameter ||
+         (tensor.role == TensorRole::State && !tensor.checkpointName.empty());
 }
 
 std::vector<Piece> modelPieces(const ExecutableDescription &model) {
@@ -69,7 +76,8 @@ std::vector<Piece> optimizerPieces(const ExecutableDescription &model) {
     if (tensor.role != TensorRole::ExpAvg && tensor.role != TensorRole::ExpAvgSq)
       continue;
     for (Piece &piece : piecesOf(tensor, *model.tensor(tensor.parameter))) {
-      piece.name = tensor.role == TensorRole::ExpAvg ? firstMomentName(piece.name) : secondMomentName(piece.name);
+      piece.name =
+          tensor.role == TensorRole::ExpAvg ? firstMomentName(piece.name) : secondMomentName(piece.name);
       pieces.push_back(std::move(piece));
     }
   }
@@ -83,7 +91,8 @@ std::vector<TensorSource> sourcesOf(const Session &session, const std::vector<Pi
     source.name = piece.name;
     source.type = tensorType(piece.tensor->place.type);
     source.shape = piece.shape;
-    source.fill = [&session, tensor = piece.tensor, start = piece.offset](uint64_t offset, void *to, size_t size) {
+    source.fill = [&session, tensor = piece.tensor, start = piece.offset](uint64_t offset, void *to,
+                                                                          size_t size) {
       return session.readState(*tensor, start + offset, to, size);
     };
     sources.push_back(std::move(source));
@@ -106,19 +115,20 @@ Status importPieces(Session &session, const std::vector<Piece> &pieces, const Te
     if (!lookup(piece.name) && ++missingCount <= 5)
       missing += concat(missing.empty() ? "" : ", ", piece.name);
   if (missingCount > 0)
-    return badInputError(place, ": expected ", pieces.size(), " tensors, found ", missingCount, " missing (", missing,
-                         missingCount > 5 ? ", ..." : "", "); are these the weights of this model?");
+    return badInputError(place, ": expected ", pieces.size(), " tensors, found ", missingCount, " missing (",
+                         missing, missingCount > 5 ? ", ..." : "", "); are these the weights of this model?");
   std::vector<float> converted;
   for (const Piece &piece : pieces) {
     const TensorView &view = *lookup(piece.name);
     if (view.shape != piece.shape)
-      return badInputError(place, ": tensor '", piece.name, "': expected shape ", shapeText(piece.shape), ", found ",
-                           shapeText(view.shape), "; are these the weights of this model?");
+      return badInputError(place, ": tensor '", piece.name, "': expected shape ", shapeText(piece.shape),
+                           ", found ", shapeText(view.shape), "; are these the weights of this model?");
     const void *bytes = view.data;
     if (view.type != tensorType(piece.tensor->place.type)) {
       if (!convert || piece.tensor->place.type != ElementType::F32)
         return badInputError(place, ": tensor '", piece.name, "': expected elements of ",
-                             elementTypeName(piece.tensor->place.type), ", found ", tensorTypeName(view.type));
+                             elementTypeName(piece.tensor->place.type), ", found ",
+                             tensorTypeName(view.type));
       converted.resize(static_cast<size_t>(view.elements()));
       SLUICE_RETURN_IF_ERROR(readFloat32(view, converted.data(), Conversion::Exact));
       bytes = converted.data();

@@ -12,7 +12,8 @@ namespace {
 
 ExecutableDescription model() {
   ExecutableDescription description = testing::tinyModel({.experts = 4});
-  description.kernels.push_back({"cpu:x86-64-v3", std::string("object\0file", 11), "source text", {"k0", "k1"}});
+  description.kernels.push_back(
+      {"cpu:x86-64-v3", std::string("object\0file", 11), "source text", {"k0", "k1"}});
   description.kernels.push_back({"cuda:sm_90a", std::string(200, 'c'), "", {"k0"}});
   description.derived.push_back({"head/packed", "head", "packed"});
   return description;
@@ -100,7 +101,10 @@ TEST(Executable, EveryBitFlipIsRefused) {
 TEST(Executable, ForeignFilesAreRefused) {
   expectRefused(parseExecutable("", "empty"), "empty");
   expectRefused(parseExecutable(std::string(1000, '\0'), "zeros"), "zeros");
-  expectRefused(parseExecutable("\x7f" "ELF and then quite some more bytes", "elf"), "elf");
+  expectRefused(parseExecutable("\x7f"
+                                "ELF and then quite some more bytes",
+                                "elf"),
+                "elf");
   expectRefused(parseExecutable("vocab: 4096\nmodel:\n  layers: 4\n", "spec"), "yaml");
   EXPECT_EQ(exitCode(loadExecutable("/nonexistent/model.slx").status()), ExitCode::Usage);
 }
@@ -124,7 +128,8 @@ TEST(Executable, EveryRuleIsChecked) {
       {"binding of zero", [](auto &m) { m.bindings[0].value = 0; }},
       {"arena twice", [](auto &m) { m.arenas[1].name = m.arenas[0].name; }},
       {"arena beyond all memory", [](auto &m) { m.arenas[0].bytes = ~uint64_t{0}; }},
-      {"arenas that overflow together", [](auto &m) { m.arenas[0].bytes = m.arenas[1].bytes = uint64_t{1} << 48; }},
+      {"arenas that overflow together",
+       [](auto &m) { m.arenas[0].bytes = m.arenas[1].bytes = uint64_t{1} << 48; }},
       {"arena class", [](auto &m) { m.arenas[0].lifetime = static_cast<ArenaClass>(9); }},
       {"tensor twice", [](auto &m) { m.tensors[1].name = m.tensors[0].name; }},
       {"tensor role", [](auto &m) { m.tensors[0].role = static_cast<TensorRole>(7); }},
@@ -144,13 +149,17 @@ TEST(Executable, EveryRuleIsChecked) {
       {"entry twice", [](auto &m) { m.entries[1].name = "init"; }},
       {"input twice", [](auto &m) { m.entries[1].inputs[1].name = "tokens"; }},
       {"output beyond its arena", [](auto &m) { m.entries[1].outputs[0].operand.shape = {1000000}; }},
-      {"operand element type", [](auto &m) { m.entries[1].commands[0].inputs[0].type = static_cast<ElementType>(6); }},
+      {"operand element type",
+       [](auto &m) { m.entries[1].commands[0].inputs[0].type = static_cast<ElementType>(6); }},
       {"operand beyond its arena", [](auto &m) { m.entries[1].commands[0].outputs[0].offset = 64 << 20; }},
       {"dependency on itself", [](auto &m) { m.entries[1].commands[1].dependencies = {1}; }},
-      {"dependency on a later command", [](auto &m) { m.entries[1].commands[1].dependencies = {4000000000}; }},
+      {"dependency on a later command",
+       [](auto &m) { m.entries[1].commands[1].dependencies = {4000000000}; }},
       {"too many dependencies", [](auto &m) { m.entries[1].commands[1].dependencies = {0, 0}; }},
       {"attribute twice",
-       [](auto &m) { m.entries[1].commands[1].attributes[1].name = m.entries[1].commands[1].attributes[0].name; }},
+       [](auto &m) {
+         m.entries[1].commands[1].attributes[1].name = m.entries[1].commands[1].attributes[0].name;
+       }},
       {"command without kind", [](auto &m) { m.entries[1].commands[1].kind.clear(); }},
       {"flops that are no number", [](auto &m) { m.entries[1].flops[0] = "many"; }},
       {"kernel without code", [](auto &m) { m.kernels[0].image.clear(); }},
@@ -180,8 +189,8 @@ TEST(Inspect, NamesThePartsAndFitsTheScreen) {
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
   for (bool all : {false, true}) {
     std::string text = inspectExecutable(*loaded, {.allCommands = all});
-    for (const char *part : {"tiny", "batch = 2, seq = 8", "parameters", "activations", "accumulate", "gemm", "k1",
-                             "cuda:sm_90a", "61,551,411,200"})
+    for (const char *part : {"tiny", "batch = 2, seq = 8", "parameters", "activations", "accumulate", "gemm",
+                             "k1", "cuda:sm_90a", "61,551,411,200"})
       EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
     size_t start = 0;
     while (start < text.size()) {

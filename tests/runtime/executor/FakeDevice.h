@@ -34,7 +34,9 @@ public:
   std::string name() const override { return "cpu"; }
   StatusOr<std::unique_ptr<DeviceMemory>> allocate(uint64_t bytes) override {
     log += concat("allocate ", bytes, "\n");
-    return std::make_unique<FakeMemory>(bytes);
+    auto memory = std::make_unique<FakeMemory>(bytes);
+    memories.push_back(memory.get());
+    return memory;
   }
   Status loadKernels(const KernelImage &image) override {
     log += concat("load ", image.target, " ", image.bytes.size(), "\n");
@@ -48,6 +50,10 @@ public:
       size_t count;
       Program(FakeDevice *device, size_t count) : device(device), count(count) {}
       Status execute() override {
+        if (device->onExecute) {
+          device->onExecute(count);
+          return absl::OkStatus();
+        }
         device->log += concat("execute ", count, "\n");
         return absl::OkStatus();
       }
@@ -61,6 +67,8 @@ public:
   }
 
   std::string log;
+  std::vector<FakeMemory *> memories;           // in the order of allocation
+  std::function<void(size_t commands)> onExecute; // instead of the log, if set
 };
 
 } // namespace sluice::testing

@@ -1,6 +1,6 @@
 // The session: memory, names, lazy preparation.
-#include "runtime/executor/MemoryPlan.h"
 #include "runtime/executor/Session.h"
+#include "runtime/executor/MemoryPlan.h"
 #include "runtime/support/HostMemory.h"
 #include "tests/runtime/executor/FakeDevice.h"
 #include "tests/runtime/executor/TinyModel.h"
@@ -24,7 +24,8 @@ TEST(Session, RefusesAPlanThatDoesNotFitBeforeAllocating) {
   StatusOr<Session> refused = Session::create(model, device, {.memoryLimit = planned - 1});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(exitCode(refused.status()), ExitCode::Usage);
-  EXPECT_NE(refused.status().message().find("activations"), absl::string_view::npos) << refused.status().ToString();
+  EXPECT_NE(refused.status().message().find("activations"), absl::string_view::npos)
+      << refused.status().ToString();
   EXPECT_EQ(device.log, "");
   EXPECT_TRUE(Session::create(model, device, {.memoryLimit = planned}).ok());
 }
@@ -48,7 +49,8 @@ TEST(Session, TakesTheFirstImageThatTheDeviceTakes) {
     std::string taken = "cpu:x86-64-v3";
     Status loadKernels(const KernelImage &image) override {
       SLUICE_RETURN_IF_ERROR(FakeDevice::loadKernels(image));
-      return image.target == taken ? absl::OkStatus() : usageError("this host lacks a feature of ", image.target);
+      return image.target == taken ? absl::OkStatus()
+                                   : usageError("this host lacks a feature of ", image.target);
     }
   } device;
   ExecutableDescription description = testing::tinyModel();
@@ -97,11 +99,13 @@ TEST(Session, NamesAndTypesAreChecked) {
   EXPECT_TRUE(session->setInput<int32_t>("eval", "tokens", tokens).ok());
   for (const Status &status :
        {session->setInput<int32_t>("eval", "tokens", few), session->setInput<float>("eval", "tokens", wrong),
-        session->setInput<int32_t>("eval", "token", tokens), session->setInput<int32_t>("evil", "tokens", tokens),
-        session->run("evil"), session->prepare("evil"), session->readState("nothing").status(),
-        session->writeState("head", "short"), session->scalarOutput("eval", "nothing").status()})
+        session->setInput<int32_t>("eval", "token", tokens),
+        session->setInput<int32_t>("evil", "tokens", tokens), session->run("evil"), session->prepare("evil"),
+        session->readState("nothing").status(), session->writeState("head", "short"),
+        session->scalarOutput("eval", "nothing").status()})
     EXPECT_EQ(exitCode(status), ExitCode::Usage) << status.ToString();
-  EXPECT_NE(session->run("evil").message().find("accumulate"), absl::string_view::npos) << "names what there is";
+  EXPECT_NE(session->run("evil").message().find("accumulate"), absl::string_view::npos)
+      << "names what there is";
 }
 
 TEST(MemoryPlan, Formats) {

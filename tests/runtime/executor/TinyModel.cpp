@@ -73,14 +73,16 @@ ExecutableDescription tinyModel(const TinyModel &options) {
   std::vector<std::vector<Operand>> parameters = {embed, head};
   std::vector<Operand> router;
   if (E > 0) {
-    router = parameter("layers.0.moe.gate", {E, d}, "model.layers.0.block_sparse_moe.experts.{expert}.gate.weight");
+    router = parameter("layers.0.moe.gate", {E, d},
+                       "model.layers.0.block_sparse_moe.experts.{expert}.gate.weight");
     parameters.push_back(router);
   }
 
   auto scalar = [&](ElementType type = ElementType::F32) { return layout.place(Io, type, {1}); };
-  Operand seed = scalar(ElementType::I64), lossSum = scalar(), tokenCount = scalar(), norm = scalar(), rate = scalar(),
-          step = scalar(), stepTokens = scalar(), balance = scalar();
-  Operand tokens = layout.place(Io, ElementType::I32, {B, S}), targets = layout.place(Io, ElementType::I32, {B, S});
+  Operand seed = scalar(ElementType::I64), lossSum = scalar(), tokenCount = scalar(), norm = scalar(),
+          rate = scalar(), step = scalar(), stepTokens = scalar(), balance = scalar();
+  Operand tokens = layout.place(Io, ElementType::I32, {B, S}),
+          targets = layout.place(Io, ElementType::I32, {B, S});
   Operand statistics = layout.place(Io, ElementType::F32, {E + 4});
   Operand oneTokens = layout.place(Io, ElementType::I32, {1, S});
   Operand oneLogits = layout.place(Io, ElementType::F32, {1, S, V});
@@ -106,7 +108,8 @@ ExecutableDescription tinyModel(const TinyModel &options) {
       init.add("fill", stream, {}, {parameters[index][moment]}, {{"value", 0.0}});
   }
 
-  auto forward = [&](Program &program, const Operand &ids, const Operand &h, const Operand &out, int64_t rows) {
+  auto forward = [&](Program &program, const Operand &ids, const Operand &h, const Operand &out,
+                     int64_t rows) {
     program.add("embedding", "embed", {ids, embed[0]}, {h});
     program.add("gemm", "head", {h, head[0]}, {out},
                 {{"transpose_a", zero}, {"transpose_b", one}, {"accumulate", zero}, {"parameter_b", one}},
@@ -157,7 +160,8 @@ ExecutableDescription tinyModel(const TinyModel &options) {
     gradients.push_back(places[3]);
   apply.add("global_norm", "optimizer", gradients, {norm});
   for (auto &places : parameters)
-    apply.add("adamw", "optimizer", {places[0], places[1], places[2], places[3], rate, step, stepTokens, norm},
+    apply.add("adamw", "optimizer",
+              {places[0], places[1], places[2], places[3], rate, step, stepTokens, norm},
               {places[0], places[1], places[2], places[3]},
               {{"beta1", 0.9}, {"beta2", 0.95}, {"epsilon", 1e-8}, {"weight_decay", 0.1}, {"clip", 1.0}});
   apply.add("refresh_derived_state", "optimizer", {}, {});

@@ -1,4 +1,5 @@
-// A hand-made executable for tests: embedding -> gemm -> cross-entropy with AdamW, as the compiler would emit it.
+// A hand-made executable for tests: embedding -> gemm -> cross-entropy with AdamW, as the compiler would emit
+// it.
 #pragma once
 
 #include "runtime/schema/ExecutableDescription.h"

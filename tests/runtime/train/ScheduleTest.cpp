@@ -39,8 +39,8 @@ TEST(Schedule, WarmupForms) {
 TEST(Schedule, Cosine) {
   Schedule schedule = make(of(ScheduleKind::Cosine, {Warmup::Kind::Tokens, 20000}), 120, 2e-3);
   EXPECT_DOUBLE_EQ(schedule.rate(20), 2e-3);
-  EXPECT_DOUBLE_EQ(schedule.rate(70), (2e-3 + 2e-4) / 2);                                    // half way: cos = 0
-  EXPECT_NEAR(schedule.rate(45), 2e-4 + 1.8e-3 * (1 + std::sqrt(0.5)) / 2, 1e-15);           // cos(pi / 4)
+  EXPECT_DOUBLE_EQ(schedule.rate(70), (2e-3 + 2e-4) / 2);                          // half way: cos = 0
+  EXPECT_NEAR(schedule.rate(45), 2e-4 + 1.8e-3 * (1 + std::sqrt(0.5)) / 2, 1e-15); // cos(pi / 4)
   EXPECT_DOUBLE_EQ(schedule.rate(120), 2e-4);
   EXPECT_DOUBLE_EQ(schedule.rate(121), schedule.rate(120));
 }

@@ -1,14 +1,15 @@
-// Whole runs of a tiny model on the CPU device: it learns, and stopping, repeating or other thread counts change no bit.
+// Whole runs of a tiny model on the CPU device: it learns, and stopping, repeating or other thread counts
+// change no bit.
 #include "runtime/train/Trainer.h"
 
 #include "runtime/checkpoint/Checkpoint.h"
+#include "runtime/checkpoint/RunLock.h"
 #include "runtime/data/Pack.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/executor/Session.h"
 #include "runtime/metrics/MetricsReader.h"
 #include "runtime/support/File.h"
 #include "runtime/support/Hash.h"
-#include "runtime/checkpoint/RunLock.h"
 #include "runtime/train/RunFolder.h"
 #include "runtime/train/Signals.h"
 #include "runtime/train/StepRunner.h"
@@ -16,8 +17,8 @@
 #include "tests/runtime/data/TestData.h"
 #include "tests/runtime/executor/TinyModel.h"
 
-#include <csignal>
 #include <cmath>
+#include <csignal>
 #include <limits>
 #include <sys/wait.h>
 #include <thread>
@@ -31,7 +32,8 @@ constexpr int64_t stepTokens = 32;
 std::string trainingSection(int steps, const char *more = "") {
   return concat(R"({"batch_tokens": 32, "lr": 0.01, "tokens": )", steps * stepTokens,
                 R"(, "schedule": {"warmup": 64}, "log": {"every_steps": 1},)",
-                R"( "evaluation": {"every_tokens": 96, "windows": 5}, "losses": {"balance": 0.01})", more, "}");
+                R"( "evaluation": {"every_tokens": 96, "windows": 5}, "losses": {"balance": 0.01})", more,
+                "}");
 }
 
 class TrainerTest : public ::testing::Test {
@@ -46,7 +48,8 @@ protected:
   static void TearDownTestSuite() { delete shared; }
 
   static Executable executable(const std::string &training, int64_t experts = 4) {
-    auto description = testing::tinyModel({.vocabulary = vocabulary, .experts = experts, .training = training});
+    auto description =
+        testing::tinyModel({.vocabulary = vocabulary, .experts = experts, .training = training});
     StatusOr<Executable> loaded = parseExecutable(serializeExecutable(description), "tiny.slx");
     EXPECT_TRUE(loaded.ok()) << loaded.status().ToString();
     return *loaded;
@@ -156,7 +159,8 @@ TEST_F(TrainerTest, MicroBatchesAreOneStep) {
   // 32 tokens as two micro-batches of 16 or as one of 32: the same step but for the order of float additions.
   auto split = testing::tinyModel({.batch = 2, .vocabulary = vocabulary, .training = trainingSection(6)});
   auto joined = testing::tinyModel({.batch = 4, .vocabulary = vocabulary, .training = trainingSection(6)});
-  Executable a = *parseExecutable(serializeExecutable(split), "a"), b = *parseExecutable(serializeExecutable(joined), "b");
+  Executable a = *parseExecutable(serializeExecutable(split), "a"),
+             b = *parseExecutable(serializeExecutable(joined), "b");
   StatusOr<TrainReport> first = run("a", a), second = run("b", b);
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_NEAR(first->validation.natsPerToken(), second->validation.natsPerToken(), 1e-5);
@@ -254,8 +258,8 @@ TEST_F(TrainerTest, ANotFiniteLossStopsAtOnceAndNamesTheTensor) {
 }
 
 TEST_F(TrainerTest, ANotFiniteNormLeavesParametersAndMomentsAlone) {
-  // With embed = 0 the logits are 0 and the loss is ln V, but the gradients of embed are rows of head: about 3e37 each,
-  // and the norm of hundreds of them is beyond float32.
+  // With embed = 0 the logits are 0 and the loss is ln V, but the gradients of embed are rows of head: about
+  // 3e37 each, and the norm of hundreds of them is beyond float32.
   std::unique_ptr<Device> device = *createCpuDevice(1);
   Executable model = withInitialSpread(0, 3e37);
   Session session = *Session::create(model, *device);
@@ -279,7 +283,8 @@ TEST_F(TrainerTest, ANotFiniteNormLeavesParametersAndMomentsAlone) {
 TEST_F(TrainerTest, AnExplodingRunKeepsTheLastGoodState) {
   // A rate of 1e38 overflows the weights in the first step; the next forward pass is not finite.
   TrainingOverrides overrides;
-  overrides.settings = {"train.lr=1e38", "schedule.kind=constant", "schedule.warmup=0", "evaluation.every_tokens=0"};
+  overrides.settings = {"train.lr=1e38", "schedule.kind=constant", "schedule.warmup=0",
+                        "evaluation.every_tokens=0"};
   Executable model = executable(trainingSection(6));
   Status status = run("a", model, 1, {}, overrides).status();
   EXPECT_EQ(exitCode(status), ExitCode::Diverged) << status.ToString();
@@ -288,7 +293,8 @@ TEST_F(TrainerTest, AnExplodingRunKeepsTheLastGoodState) {
   EXPECT_TRUE(Checkpoint::load(folder / "a/latest").ok());
 }
 
-/// Runs training in a child that raises `signal` on itself at the first line of progress, and returns its exit code.
+/// Runs training in a child that raises `signal` on itself at the first line of progress, and returns its
+/// exit code.
 TEST_F(TrainerTest, TheFirstSignalFinishesTheStepAndSaves) {
   Executable model = executable(trainingSection(2000, R"(, "checkpoint": {"every_steps": 100000})"));
   TrainingOverrides quick;

@@ -14,7 +14,8 @@ TEST(TrainingConfig, ReadsEveryKey) {
                  "decay_shape": "linear"},
     "data": {"mode": "document", "unique_tokens": "250_000", "seed": 9, "reshuffle": false},
     "evaluation": {"every_tokens": 50000, "at_tokens": [1000, "2K"], "windows": 64},
-    "checkpoint": {"every_steps": 20, "keep": 4}, "log": {"every_steps": 1}})", {});
+    "checkpoint": {"every_steps": 20, "keep": 4}, "log": {"every_steps": 1}})",
+                                                       {});
   ASSERT_TRUE(config.ok()) << config.status().ToString();
   EXPECT_EQ(config->batchTokens, 2048);
   EXPECT_EQ(config->tokens, 1000000);
@@ -44,7 +45,8 @@ TEST(TrainingConfig, TheCommandLineWins) {
   overrides.tokens = 5000;
   overrides.seed = 11;
   overrides.settings = {"train.lr=3e-4", "schedule.kind=linear", "data.seed=4", "log.every_steps=2"};
-  StatusOr<TrainingConfig> config = readTrainingConfig(R"({"batch_tokens": 100, "lr": 1, "tokens": 100})", overrides);
+  StatusOr<TrainingConfig> config =
+      readTrainingConfig(R"({"batch_tokens": 100, "lr": 1, "tokens": 100})", overrides);
   ASSERT_TRUE(config.ok()) << config.status().ToString();
   EXPECT_EQ(config->tokens, 5000);
   EXPECT_EQ(config->seed, 11);
@@ -58,7 +60,8 @@ TEST(TrainingConfig, RefusesAndNamesTheKey) {
   const std::pair<const char *, const char *> bad[] = {
       {R"({"batch_tokens": 1, "tokens": 1, "lr": 1, "schedul": {}})", "did you mean 'schedule'?"},
       {R"({"batch_tokens": 1, "tokens": 1, "lr": 1, "schedule": {"warmpu": 3}})", "did you mean 'warmup'?"},
-      {R"({"batch_tokens": 1, "tokens": 1, "lr": 1, "schedule": {"kind": "cos"}})", "schedule.kind: expected one of"},
+      {R"({"batch_tokens": 1, "tokens": 1, "lr": 1, "schedule": {"kind": "cos"}})",
+       "schedule.kind: expected one of"},
       {R"({"batch_tokens": 1, "tokens": 1, "lr": 1, "schedule": {"floor": 2}})", "schedule.floor"},
       {R"({"batch_tokens": 1, "tokens": 1, "lr": 1, "schedule": 3})", "schedule: expected an object"},
       {R"({"batch_tokens": 1, "tokens": 1, "lr": "fast"})", "train.lr: expected a number"},
@@ -75,11 +78,13 @@ TEST(TrainingConfig, RefusesAndNamesTheKey) {
     EXPECT_EQ(exitCode(status), ExitCode::Usage) << text;
     EXPECT_NE(std::string(status.message()).find(part), std::string::npos) << status.message();
   }
-  for (const char *setting : {"lr=1", "model.width=3", "optimizer.clip=2", "losses.balance=1", "train.lr", "train.=3"}) {
+  for (const char *setting :
+       {"lr=1", "model.width=3", "optimizer.clip=2", "losses.balance=1", "train.lr", "train.=3"}) {
     TrainingOverrides overrides;
     overrides.settings = {setting};
-    EXPECT_EQ(exitCode(readTrainingConfig(R"({"batch_tokens": 1, "tokens": 1, "lr": 1})", overrides).status()),
-              ExitCode::Usage)
+    EXPECT_EQ(
+        exitCode(readTrainingConfig(R"({"batch_tokens": 1, "tokens": 1, "lr": 1})", overrides).status()),
+        ExitCode::Usage)
         << setting;
   }
 }

@@ -82,10 +82,12 @@ TEST_F(Weights, RefusalsNameTheTensor) {
   auto write = [&](const std::string &name, std::vector<TensorSource> tensors) {
     std::string bytes;
     SafetensorsWriter writer = *SafetensorsWriter::create(std::move(tensors));
-    EXPECT_TRUE(writer.write([&](const void *part, size_t size) {
-      bytes.append(static_cast<const char *>(part), size);
-      return absl::OkStatus();
-    }).ok());
+    EXPECT_TRUE(writer
+                    .write([&](const void *part, size_t size) {
+                      bytes.append(static_cast<const char *>(part), size);
+                      return absl::OkStatus();
+                    })
+                    .ok());
     EXPECT_TRUE(writeFile(folder + "/" + name, bytes).ok());
     return folder + "/" + name;
   };
@@ -115,7 +117,8 @@ TEST_F(Weights, RefusalsNameTheTensor) {
     EXPECT_EQ(status.ok(), ok) << status.ToString();
   }
   std::vector<float> read(64 * 16);
-  ASSERT_TRUE(session.readState(*executable.description.tensor("embed"), 0, read.data(), read.size() * 4).ok());
+  ASSERT_TRUE(
+      session.readState(*executable.description.tensor("embed"), 0, read.data(), read.size() * 4).ok());
   EXPECT_EQ(read, std::vector<float>(64 * 16, 0.5f));
 }
 
