@@ -68,9 +68,12 @@ namespace {
 /// Drops ops of the body that nothing uses, then operands that the body does not read.
 void prune(MapOp map) {
   Block &block = map.getBody().front();
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block.without_terminator())))
-    if (op.use_empty())
-      op.erase();
+  llvm::SmallVector<Operation *> ops;
+  for (Operation &op : block.without_terminator())
+    ops.push_back(&op);
+  for (Operation *op : llvm::reverse(ops))
+    if (op->use_empty())
+      op->erase();
   for (unsigned index = block.getNumArguments(); index-- > 0;) {
     if (!block.getArgument(index).use_empty())
       continue;
