@@ -25,6 +25,11 @@ int64_t elementsOf(Value value) {
   return leadingOf(shapeOf(value)) * lastOf(shapeOf(value));
 }
 
+/// Whether a reshape between these shapes leaves rows and columns as they are.
+bool keepsRows(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
+  return leadingOf(from) == leadingOf(to) && lastOf(from) == lastOf(to);
+}
+
 bool isColumnReduce(Operation *op) {
   auto reduce = dyn_cast<ReduceOp>(op);
   return reduce &&
@@ -70,7 +75,6 @@ KernelGroups::KernelGroups(GraphOp graph) : graph(graph) {
   for (Operation &op : *graph.getBlock())
     positions[&op] = next++;
   orderStates();
-  SmallVector<Operation *> order;
   for (Operation &op : llvm::reverse(*graph.getBlock())) {
     // -2: computed again by whatever reads it; -1: a member that is not placed yet. Users come first.
     if (isMember(&op))
@@ -126,12 +130,19 @@ bool KernelGroups::isMember(Operation *op) const {
     return true;
   if (!isa<BroadcastOp>(op))
     return false;
-  // A broadcast that no kernel repeats must be written out.
-  bool written = false;
-  forFinalUsers(
-      op->getResult(0), [](Operation *user) { return isa<BroadcastOp>(user); },
-      [&](Operation *user) { written |= !isa<MapOp, ReduceOp, BroadcastOp>(user); });
-  return written;
+  // A broadcast that no kernel can repeat must be written out.
+  SmallVector<Value> views = {op->getResult(0)};
+  while (!views.empty()) {
+    Value view = views.pop_back_val();
+    for (Operation *user : view.getUsers()) {
+      if (!isa<MapOp, ReduceOp, BroadcastOp, ReshapeOp>(user) ||
+          (isa<ReshapeOp>(user) && !keepsRows(shapeOf(view), shapeOf(user->getResult(0)))))
+        return true;
+      if (isa<BroadcastOp, ReshapeOp>(user))
+        views.push_back(user->getResult(0));
+    }
+  }
+  return false;
 }
 
 KernelGroups::Producer KernelGroups::producerOf(Value operand, ArrayRef<int64_t> iteration) const {
@@ -417,8 +428,8 @@ void KernelGroups::contents(const KernelGroup &group, SmallVectorImpl<Operation 
       while (root && isa<ReshapeOp>(root))
         root = root->getOperand(0).getDefiningOp();
       bool here =
-          root && (members.contains(root) || isa<ConstantOp, BroadcastOp>(root) ||
-                   (isa<MapOp>(root) && groupIndex.contains(root) && !stored.contains(root->getResult(0))));
+          root && (members.contains(root) || isa<ConstantOp>(root) ||
+                   (isa<MapOp, BroadcastOp>(root) && !stored.contains(root->getResult(0))));
       Operation *source = operand.getDefiningOp();
       if (!here) {
         if (read.insert(operand).second)

@@ -237,9 +237,8 @@ private:
       return;
     Operation *end = graph.getBlock()->getTerminator();
     builder.setInsertionPoint(end);
-    auto command =
-        startCommand(end->getLoc(), "refresh_derived_state", {}, {}, {}, builder.getDictionaryAttr({}),
-                     OriginAttr::get(builder.getContext(), "", -1, "optimizer", "update"));
+    startCommand(end->getLoc(), "refresh_derived_state", {}, {}, {}, builder.getDictionaryAttr({}),
+                 OriginAttr::get(builder.getContext(), "", -1, "optimizer", "update"));
     YieldOp::create(builder, end->getLoc(), ValueRange());
   }
 

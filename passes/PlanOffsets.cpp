@@ -8,8 +8,9 @@ namespace sluice {
 int64_t placeBlocks(std::vector<LiveBlock> &blocks) {
   std::vector<size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return blocks[a].bytes != blocks[b].bytes ? blocks[a].bytes > blocks[b].bytes : a < b;
+  });
   std::vector<size_t> placed; // by offset
   int64_t size = 0;
   for (size_t index : order) {

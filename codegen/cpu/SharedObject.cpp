@@ -26,7 +26,7 @@ StatusOr<std::string> linkSharedObject(const std::string &object) {
   llvm::SmallString<128> folder;
   if (std::error_code error = llvm::sys::fs::createUniqueDirectory("sluice-link", folder))
     return failure("cannot create a temporary folder: ", error.message());
-  auto cleanUp = llvm::make_scope_exit([&] { llvm::sys::fs::remove_directories(folder); });
+  llvm::scope_exit cleanUp([&] { llvm::sys::fs::remove_directories(folder); });
   std::string input = concat(folder.str().str(), "/kernels.o"), output = concat(folder.str().str(), "/kernels.so");
   std::string messages = concat(folder.str().str(), "/messages");
   SLUICE_RETURN_IF_ERROR(writeFile(input, object));

@@ -85,7 +85,8 @@ public:
       FailureOr<IndexMap> index = indexOf(type.getShape(), type.getShape());
       if (failed(index))
         return failure();
-      if ((index->rows == IndexMap::Rows::None) != program.byColumns && !(program.byColumns && program.rows == 1))
+      bool perRow = index->rows != IndexMap::Rows::None;
+      if (perRow == program.byColumns && program.rows != 1)
         return refuse() << "of kind '" << kernel.getKind() << "' cannot return " << type, failure();
       program.outputs.push_back({*node, *index});
     }
@@ -189,8 +190,13 @@ private:
     if (auto argument = dyn_cast<BlockArgument>(root))
       return input(value, static_cast<int>(argument.getArgNumber()),
                    cast<RankedTensorType>(value.getType()).getShape(), iteration);
-    if (auto found = known.find(value); found != known.end())
+    if (auto found = known.find(root.getDefiningOp<ConstantOp>() ? root : value); found != known.end())
       return found->second;
+    if (auto constant = root.getDefiningOp<ConstantOp>()) {
+      KernelNode node;
+      node.value = constant.getValue().convertToDouble();
+      return known[root] = add(std::move(node));
+    }
     FailureOr<int> node = define(value);
     if (succeeded(node))
       known[value] = *node;
@@ -204,11 +210,6 @@ private:
       return refuse() << "works on [" << program.rows << ", " << program.columns << "], which '"
                       << op->getName() << "' of " << value.getType() << " does not fit",
              failure();
-    if (auto constant = dyn_cast<ConstantOp>(op)) {
-      KernelNode node;
-      node.value = constant.getValue().convertToDouble();
-      return add(std::move(node));
-    }
     if (auto reshape = dyn_cast<ReshapeOp>(op)) {
       ArrayRef<int64_t> from = cast<RankedTensorType>(reshape.getX().getType()).getShape();
       if (last(from) != last(shape) || leading(from) != leading(shape))

@@ -33,15 +33,18 @@ std::string missingFeatures(uint32_t level) {
 
 Status checkLibrary(const SluiceKernelLibrary *library, const std::string &target) {
   if (!library)
-    return badInputError("kernel image '", target, "' returned no kernel table; compile the executable again");
+    return badInputError("kernel image '", target,
+                         "' returned no kernel table; compile the executable again");
   if (library->abi_version != SLUICE_KERNEL_ABI_VERSION)
     return badInputError("kernel image '", target, "' has kernel ABI version ", library->abi_version,
-                         ", this program needs ", SLUICE_KERNEL_ABI_VERSION, "; compile the executable again");
+                         ", this program needs ", SLUICE_KERNEL_ABI_VERSION,
+                         "; compile the executable again");
   if (std::string missing = missingFeatures(library->cpu_level); !missing.empty())
     return failure("kernel image '", target, "' needs a CPU of level x86-64-v", library->cpu_level,
                    ", this one lacks ", missing, "; compile the executable for this machine");
   if (library->entry_count > 0 && !library->entries)
-    return badInputError("kernel image '", target, "' has an empty kernel table; compile the executable again");
+    return badInputError("kernel image '", target,
+                         "' has an empty kernel table; compile the executable again");
   return absl::OkStatus();
 }
 
@@ -50,6 +53,8 @@ Status checkLibrary(const SluiceKernelLibrary *library, const std::string &targe
 KernelImages::~KernelImages() {
   for (void *library : libraries)
     ::dlclose(library);
+  for (int file : files)
+    ::close(file);
 }
 
 Status KernelImages::load(const KernelImage &image) {
@@ -63,7 +68,8 @@ Status KernelImages::load(const KernelImage &image) {
     if (count < 0 && errno == EINTR)
       continue;
     if (count < 0) {
-      Status status = failure("cannot write kernel image '", image.target, "' to memory: ", std::strerror(errno));
+      Status status =
+          failure("cannot write kernel image '", image.target, "' to memory: ", std::strerror(errno));
       ::close(file);
       return status;
     }
@@ -72,10 +78,13 @@ Status KernelImages::load(const KernelImage &image) {
   void *library = ::dlopen(concat("/proc/self/fd/", file).c_str(), RTLD_NOW | RTLD_LOCAL);
   const char *reason = library ? nullptr : ::dlerror();
   std::string text = reason ? reason : "";
-  ::close(file);
-  if (!library)
+  // The file stays open as long as the library: the loader takes an equal path for the same library.
+  if (!library) {
+    ::close(file);
     return badInputError("kernel image '", image.target, "' is not a loadable shared object: ", text,
                          "; compile the executable again");
+  }
+  files.push_back(file);
   libraries.push_back(library);
   auto query = reinterpret_cast<SluiceKernelLibraryQuery>(::dlsym(library, SLUICE_KERNEL_LIBRARY_QUERY));
   if (!query)

@@ -1,4 +1,5 @@
-// Generated kernels: an image (an ELF shared object in memory) becomes functions that launch commands find by name.
+// Generated kernels: an image (an ELF shared object in memory) becomes functions that launch commands find by
+// name.
 #pragma once
 
 #include "runtime/abi/Kernel.h"
@@ -28,6 +29,7 @@ public:
 
 private:
   std::vector<void *> libraries;
+  std::vector<int> files; // one a library
   LoadedKernels byName;
 };
 
