@@ -93,10 +93,11 @@ struct Chain {
 
 struct FuseCrossEntropy : impl::FuseCrossEntropyBase<FuseCrossEntropy> {
   void runOnOperation() override {
-    for (GraphOp graph : getOperation().getOps<GraphOp>())
-      for (CrossEntropyOp loss :
-           llvm::make_early_inc_range(llvm::to_vector(graph.getBlock()->getOps<CrossEntropyOp>())))
+    for (GraphOp graph : getOperation().getOps<GraphOp>()) {
+      SmallVector<CrossEntropyOp> losses(graph.getBlock()->getOps<CrossEntropyOp>());
+      for (CrossEntropyOp loss : losses)
         fuse(loss);
+    }
   }
 
   void fuse(CrossEntropyOp loss) {

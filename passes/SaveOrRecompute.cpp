@@ -132,7 +132,8 @@ struct SaveOrRecompute : impl::SaveOrRecomputeBase<SaveOrRecompute> {
     SavePlan plan(graph);
     const int64_t before = plan.savedBytes();
     // Later ops first: a view of a view is resolved in one sweep.
-    for (Operation *op : llvm::reverse(llvm::to_vector(plan.ops())))
+    SmallVector<Operation *> ops(plan.ops()); // choosing adds candidates
+    for (Operation *op : llvm::reverse(ops))
       if (costOf(op) == RecomputeCost::Free && plan.gain(op) >= 0)
         choose(plan, op, "a view");
     while (budget > 0 && plan.savedBytes() > budget)
