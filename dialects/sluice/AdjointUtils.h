@@ -5,7 +5,8 @@
 
 namespace sluice {
 
-/// Sums `value` over the axes along which `type` was broadcast (aligned at the last axis), giving `type`'s shape.
+/// Sums `value` over the axes along which `type` was broadcast (aligned at the last axis), giving `type`'s
+/// shape.
 mlir::Value reduceLike(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value, mlir::Type type);
 /// Zeros of `type`'s static shape.
 mlir::Value zerosLike(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type);

@@ -30,13 +30,27 @@ Value Scalars::constant(double value, Type type) {
     constant->setAttr(exactAttributeName, builder.getF64FloatAttr(value));
   return constant;
 }
-Value Scalars::add(Value a, Value b) { return arith::AddFOp::create(builder, loc, a, b); }
-Value Scalars::subtract(Value a, Value b) { return arith::SubFOp::create(builder, loc, a, b); }
-Value Scalars::multiply(Value a, Value b) { return arith::MulFOp::create(builder, loc, a, b); }
-Value Scalars::divide(Value a, Value b) { return arith::DivFOp::create(builder, loc, a, b); }
-Value Scalars::negate(Value a) { return arith::NegFOp::create(builder, loc, a); }
-Value Scalars::maximum(Value a, Value b) { return arith::MaximumFOp::create(builder, loc, a, b); }
-Value Scalars::exponential(Value a) { return math::ExpOp::create(builder, loc, a); }
+Value Scalars::add(Value a, Value b) {
+  return arith::AddFOp::create(builder, loc, a, b);
+}
+Value Scalars::subtract(Value a, Value b) {
+  return arith::SubFOp::create(builder, loc, a, b);
+}
+Value Scalars::multiply(Value a, Value b) {
+  return arith::MulFOp::create(builder, loc, a, b);
+}
+Value Scalars::divide(Value a, Value b) {
+  return arith::DivFOp::create(builder, loc, a, b);
+}
+Value Scalars::negate(Value a) {
+  return arith::NegFOp::create(builder, loc, a);
+}
+Value Scalars::maximum(Value a, Value b) {
+  return arith::MaximumFOp::create(builder, loc, a, b);
+}
+Value Scalars::exponential(Value a) {
+  return math::ExpOp::create(builder, loc, a);
+}
 Value Scalars::greater(Value a, Value b) {
   return arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OGT, a, b);
 }

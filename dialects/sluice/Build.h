@@ -14,18 +14,21 @@ using ScalarFunction =
 /// A `map` over `inputs` whose body is written by `body`; the result's shape is the broadcast of the inputs'.
 MapOp buildMap(mlir::OpBuilder &builder, mlir::Location loc, mlir::ValueRange inputs, ScalarFunction body);
 
-/// The derivative of `body` with respect to input `index`, times `cotangent` (of the result's shape): one new map
-/// that computes again what it needs. Null if the derivative is zero everywhere; failure if an op of the body has no
-/// rule (reported at `loc`). The result has the map's shape; sum it to the input's with reduceLike.
-mlir::FailureOr<mlir::Value> buildMapAdjoint(mlir::OpBuilder &builder, mlir::Location loc, mlir::ValueRange inputs,
-                                             ScalarFunction body, unsigned index, mlir::Value cotangent);
+/// The derivative of `body` with respect to input `index`, times `cotangent` (of the result's shape): one new
+/// map that computes again what it needs. Null if the derivative is zero everywhere; failure if an op of the
+/// body has no rule (reported at `loc`). The result has the map's shape; sum it to the input's with
+/// reduceLike.
+mlir::FailureOr<mlir::Value> buildMapAdjoint(mlir::OpBuilder &builder, mlir::Location loc,
+                                             mlir::ValueRange inputs, ScalarFunction body, unsigned index,
+                                             mlir::Value cotangent);
 
-/// Name of the attribute of an `arith.constant` in a map's body that holds the number before it was rounded to the
-/// body's type: the float64 meaning reads it, kernels read the rounded one.
+/// Name of the attribute of an `arith.constant` in a map's body that holds the number before it was rounded
+/// to the body's type: the float64 meaning reads it, kernels read the rounded one.
 inline constexpr llvm::StringLiteral exactAttributeName = "sluice.exact";
 
 /// `reduce` over the last axis; `kind` is sum or max.
-mlir::Value reduceRows(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x, llvm::StringRef kind = "sum");
+mlir::Value reduceRows(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x,
+                       llvm::StringRef kind = "sum");
 
 /// Writes scalar arithmetic inside a map's body.
 class Scalars {

@@ -5,7 +5,9 @@
 namespace sluice {
 namespace {
 
-bool contains(llvm::StringRef letters, char letter) { return letters.contains(letter); }
+bool contains(llvm::StringRef letters, char letter) {
+  return letters.contains(letter);
+}
 
 /// The letters of `from` for which `keep` holds, in order.
 template <typename Predicate> std::string filter(llvm::StringRef from, Predicate keep) {
@@ -43,12 +45,13 @@ std::optional<Einsum> Einsum::parse(llvm::StringRef equation, std::string &error
     if (!error.empty())
       return std::nullopt;
   }
-  for (auto [letters, other] : {std::pair<llvm::StringRef, llvm::StringRef>{einsum.a, einsum.b},
-                                {einsum.b, einsum.a}}) {
+  for (auto [letters, other] :
+       {std::pair<llvm::StringRef, llvm::StringRef>{einsum.a, einsum.b}, {einsum.b, einsum.a}}) {
     for (char letter : letters) {
       if (contains(other, letter) || contains(einsum.c, letter))
         continue;
-      error = std::string("letter '") + letter + "' stands in one operand only; use reduce to sum over it first";
+      error =
+          std::string("letter '") + letter + "' stands in one operand only; use reduce to sum over it first";
       return std::nullopt;
     }
   }
@@ -101,15 +104,16 @@ std::optional<llvm::SmallVector<Dim>> einsumDims(const Einsum &equation, mlir::T
                                                  std::string &error) {
   llvm::SmallVector<Dim> dimsA = dimsOf(a), dimsB = dimsOf(b), dimsC;
   if (dimsA.size() != equation.a.size() || dimsB.size() != equation.b.size()) {
-    error = "the operands " + shapeText(a) + " and " + shapeText(b) + " have " + std::to_string(dimsA.size()) +
-            " and " + std::to_string(dimsB.size()) + " dimensions";
+    error = "the operands " + shapeText(a) + " and " + shapeText(b) + " have " +
+            std::to_string(dimsA.size()) + " and " + std::to_string(dimsB.size()) + " dimensions";
     return std::nullopt;
   }
   for (size_t i = 0; i < equation.a.size(); ++i) {
     size_t j = equation.b.find(equation.a[i]);
     if (j == std::string::npos || dimsA[i] == dimsB[j])
       continue;
-    error = std::string("letter '") + equation.a[i] + "' has two sizes in " + shapeText(a) + " and " + shapeText(b);
+    error = std::string("letter '") + equation.a[i] + "' has two sizes in " + shapeText(a) + " and " +
+            shapeText(b);
     return std::nullopt;
   }
   for (char letter : equation.c) {

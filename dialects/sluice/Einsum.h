@@ -1,4 +1,5 @@
-// Equations of `contract`, "mk,nk->mn": parsing, rules, and whether one is a matrix product as `gemm` computes it.
+// Equations of `contract`, "mk,nk->mn": parsing, rules, and whether one is a matrix product as `gemm`
+// computes it.
 #pragma once
 
 #include "dialects/sluice/Dims.h"
@@ -12,8 +13,8 @@ namespace sluice {
 struct Einsum {
   std::string a, b, c;
 
-  /// Parses and checks the rules: letters only, unique in each operand, each letter in two of the three places,
-  /// each letter of the result in an operand. On failure `error` says which rule is broken.
+  /// Parses and checks the rules: letters only, unique in each operand, each letter in two of the three
+  /// places, each letter of the result in an operand. On failure `error` says which rule is broken.
   static std::optional<Einsum> parse(llvm::StringRef equation, std::string &error);
 
   /// Letters of both operands and the result.
@@ -27,7 +28,8 @@ struct Einsum {
   std::string text() const { return a + "," + b + "->" + c; }
 };
 
-/// How a `gemm` command computes an equation with its operands in order (docs/commands.md: leading dimensions fold).
+/// How a `gemm` command computes an equation with its operands in order (docs/commands.md: leading dimensions
+/// fold).
 struct GemmForm {
   bool transposeA = false, transposeB = false;
 };

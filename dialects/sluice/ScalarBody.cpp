@@ -10,7 +10,8 @@ namespace sluice {
 
 void ScalarAdjoint::spread(Operation &op) {
   const ScalarRule *rule = scalarRule(&op);
-  if (rule && rule->derive && llvm::any_of(op.getOperands(), [&](Value operand) { return isActive(operand); }))
+  if (rule && rule->derive &&
+      llvm::any_of(op.getOperands(), [&](Value operand) { return isActive(operand); }))
     for (Value value : op.getResults())
       mark(value);
 }

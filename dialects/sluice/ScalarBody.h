@@ -1,5 +1,5 @@
-// The scalar ops that a map's body may use: one table with the class that each counts in, its float64 meaning and
-// its derivative.
+// The scalar ops that a map's body may use: one table with the class that each counts in, its float64 meaning
+// and its derivative.
 #pragma once
 
 #include "dialects/sluice/Build.h"

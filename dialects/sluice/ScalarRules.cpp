@@ -14,10 +14,18 @@ namespace {
 
 using A = ScalarAdjoint;
 
-Value first(Operation *op) { return op->getOperand(0); }
-Value second(Operation *op) { return op->getOperand(1); }
-Value result(Operation *op) { return op->getResult(0); }
-Value number(A &a, double value, Value like) { return a.constant(value, like.getType()); }
+Value first(Operation *op) {
+  return op->getOperand(0);
+}
+Value second(Operation *op) {
+  return op->getOperand(1);
+}
+Value result(Operation *op) {
+  return op->getResult(0);
+}
+Value number(A &a, double value, Value like) {
+  return a.constant(value, like.getType());
+}
 
 double constantValue(Operation *op, const double *) {
   if (auto exact = op->getAttrOfType<FloatAttr>(exactAttributeName))
@@ -32,22 +40,38 @@ double compare(Operation *op, const double *x) {
   const bool unordered = std::isnan(x[0]) || std::isnan(x[1]);
   using P = arith::CmpFPredicate;
   switch (cast<arith::CmpFOp>(op).getPredicate()) {
-  case P::AlwaysFalse: return false;
-  case P::OEQ: return !unordered && x[0] == x[1];
-  case P::OGT: return !unordered && x[0] > x[1];
-  case P::OGE: return !unordered && x[0] >= x[1];
-  case P::OLT: return !unordered && x[0] < x[1];
-  case P::OLE: return !unordered && x[0] <= x[1];
-  case P::ONE: return !unordered && x[0] != x[1];
-  case P::ORD: return !unordered;
-  case P::UEQ: return unordered || x[0] == x[1];
-  case P::UGT: return unordered || x[0] > x[1];
-  case P::UGE: return unordered || x[0] >= x[1];
-  case P::ULT: return unordered || x[0] < x[1];
-  case P::ULE: return unordered || x[0] <= x[1];
-  case P::UNE: return unordered || x[0] != x[1];
-  case P::UNO: return unordered;
-  case P::AlwaysTrue: return true;
+  case P::AlwaysFalse:
+    return false;
+  case P::OEQ:
+    return !unordered && x[0] == x[1];
+  case P::OGT:
+    return !unordered && x[0] > x[1];
+  case P::OGE:
+    return !unordered && x[0] >= x[1];
+  case P::OLT:
+    return !unordered && x[0] < x[1];
+  case P::OLE:
+    return !unordered && x[0] <= x[1];
+  case P::ONE:
+    return !unordered && x[0] != x[1];
+  case P::ORD:
+    return !unordered;
+  case P::UEQ:
+    return unordered || x[0] == x[1];
+  case P::UGT:
+    return unordered || x[0] > x[1];
+  case P::UGE:
+    return unordered || x[0] >= x[1];
+  case P::ULT:
+    return unordered || x[0] < x[1];
+  case P::ULE:
+    return unordered || x[0] <= x[1];
+  case P::UNE:
+    return unordered || x[0] != x[1];
+  case P::UNO:
+    return unordered;
+  case P::AlwaysTrue:
+    return true;
   }
   return false;
 }
@@ -99,7 +123,8 @@ void derivePower(A &a, Operation *op, Value g) {
     a.accumulate(base, a.multiply(g, a.multiply(exponent, lower)));
   }
   if (a.isActive(exponent))
-    a.accumulate(exponent, a.multiply(g, a.multiply(result(op), math::LogOp::create(a.builder, a.loc, base))));
+    a.accumulate(exponent,
+                 a.multiply(g, a.multiply(result(op), math::LogOp::create(a.builder, a.loc, base))));
 }
 
 const double twoOverRootPi = 2.0 * std::numbers::inv_sqrtpi;
@@ -120,17 +145,19 @@ const ScalarRule rules[] = {
        if (a.isActive(second(op)))
          a.accumulate(second(op), a.negate(g));
      }},
-    {"arith.mulf", &ClassCounts::multiply, [](Operation *, const double *x) { return x[0] * x[1]; }, deriveMultiply},
-    {"arith.divf", &ClassCounts::divide, [](Operation *, const double *x) { return x[0] / x[1]; }, deriveDivide},
+    {"arith.mulf", &ClassCounts::multiply, [](Operation *, const double *x) { return x[0] * x[1]; },
+     deriveMultiply},
+    {"arith.divf", &ClassCounts::divide, [](Operation *, const double *x) { return x[0] / x[1]; },
+     deriveDivide},
     {"arith.maximumf", &ClassCounts::compare, maximum, deriveMaximum},
     {"arith.minimumf", &ClassCounts::compare, minimum, deriveMinimum},
-    {"arith.maxnumf", &ClassCounts::compare, [](Operation *, const double *x) { return std::fmax(x[0], x[1]); },
-     deriveMaximum},
-    {"arith.minnumf", &ClassCounts::compare, [](Operation *, const double *x) { return std::fmin(x[0], x[1]); },
-     deriveMinimum},
+    {"arith.maxnumf", &ClassCounts::compare,
+     [](Operation *, const double *x) { return std::fmax(x[0], x[1]); }, deriveMaximum},
+    {"arith.minnumf", &ClassCounts::compare,
+     [](Operation *, const double *x) { return std::fmin(x[0], x[1]); }, deriveMinimum},
     {"arith.cmpf", &ClassCounts::compare, compare, nullptr},
-    {"arith.select", &ClassCounts::compare, [](Operation *, const double *x) { return x[0] != 0 ? x[1] : x[2]; },
-     deriveSelect},
+    {"arith.select", &ClassCounts::compare,
+     [](Operation *, const double *x) { return x[0] != 0 ? x[1] : x[2]; }, deriveSelect},
     // y' = y
     {"math.exp", &ClassCounts::transcendental, [](Operation *, const double *x) { return std::exp(x[0]); },
      [](A &a, Operation *op, Value g) { a.accumulate(first(op), a.multiply(g, result(op))); }},
@@ -169,8 +196,8 @@ const ScalarRule rules[] = {
      [](A &a, Operation *op, Value g) {
        a.accumulate(first(op), a.select(a.greater(first(op), number(a, 0.0, g)), g, a.negate(g)));
      }},
-    {"math.powf", &ClassCounts::transcendental, [](Operation *, const double *x) { return std::pow(x[0], x[1]); },
-     derivePower},
+    {"math.powf", &ClassCounts::transcendental,
+     [](Operation *, const double *x) { return std::pow(x[0], x[1]); }, derivePower},
 };
 
 } // namespace

@@ -12,7 +12,8 @@ using namespace mlir;
 
 namespace sluice {
 
-// ----- swiglu ----------------------------------------------------------------------------------------------------
+// ----- swiglu
+// ----------------------------------------------------------------------------------------------------
 
 LogicalResult SwiGluOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands,
                                          DictionaryAttr, OpaqueProperties, RegionRange,
@@ -32,7 +33,9 @@ OpCounts SwiGluOp::count() {
   return OpCounts::same(each.times(elementCount(getY())));
 }
 
-RecomputeCost SwiGluOp::recomputeCost() { return RecomputeCost::Cheap; }
+RecomputeCost SwiGluOp::recomputeCost() {
+  return RecomputeCost::Cheap;
+}
 
 LogicalResult SwiGluOp::evaluate(Evaluation &evaluation) {
   const HostTensor &gate = evaluation.operand(0), &up = evaluation.operand(1);
@@ -51,8 +54,7 @@ LogicalResult SwiGluOp::buildAdjoint(AdjointBuilder &adjoint) {
     auto body = [](OpBuilder &builder, Location loc, ValueRange v) {
       Scalars scalars(builder, loc);
       Value one = scalars.constant(1.0, v[0].getType()), s = scalars.sigmoid(v[0]);
-      Value slope = scalars.multiply(
-          s, scalars.add(one, scalars.multiply(v[0], scalars.subtract(one, s))));
+      Value slope = scalars.multiply(s, scalars.add(one, scalars.multiply(v[0], scalars.subtract(one, s))));
       return scalars.multiply(scalars.multiply(v[2], v[1]), slope);
     };
     adjoint.setOperandCotangent(0, buildMap(adjoint.builder, adjoint.loc, {getGate(), getUp(), dy}, body));
@@ -67,7 +69,9 @@ LogicalResult SwiGluOp::buildAdjoint(AdjointBuilder &adjoint) {
   return success();
 }
 
-std::string SwiGluOp::commandKind() { return ""; }
+std::string SwiGluOp::commandKind() {
+  return "";
+}
 void SwiGluOp::commandAttributes(NamedAttrList &) {}
 
 LogicalResult SwiGluOp::decompose(OpBuilder &builder, llvm::SmallVectorImpl<Value> &results) {
@@ -79,7 +83,8 @@ LogicalResult SwiGluOp::decompose(OpBuilder &builder, llvm::SmallVectorImpl<Valu
   return success();
 }
 
-// ----- activation ------------------------------------------------------------------------------------------------
+// ----- activation
+// ------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -94,10 +99,12 @@ struct Activation {
 const double geluTanhFactor = std::sqrt(2.0 / std::numbers::pi), geluTanhCubic = 0.044715;
 
 const Activation activations[] = {
-    {"silu", [](double x) { return x / (1 + std::exp(-x)); },
+    {"silu",
+     [](double x) { return x / (1 + std::exp(-x)); },
      {.add = 1, .multiply = 1, .divide = 1, .transcendental = 1},
      [](Scalars &s, Value x) { return s.multiply(x, s.sigmoid(x)); }},
-    {"gelu", [](double x) { return 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2)); },
+    {"gelu",
+     [](double x) { return 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2)); },
      {.add = 1, .multiply = 3, .transcendental = 1},
      [](Scalars &s, Value x) {
        Value erf = math::ErfOp::create(s.builder, s.loc, s.multiply(x, 1 / std::numbers::sqrt2));
@@ -112,16 +119,24 @@ const Activation activations[] = {
        Value tanh = math::TanhOp::create(s.builder, s.loc, inner);
        return s.multiply(s.multiply(x, 0.5), s.add(s.constant(1.0, x.getType()), tanh));
      }},
-    {"relu", [](double x) { return x > 0 ? x : 0 * x; }, {.compare = 1},
+    {"relu",
+     [](double x) { return x > 0 ? x : 0 * x; },
+     {.compare = 1},
      [](Scalars &s, Value x) { return s.maximum(x, s.constant(0.0, x.getType())); }},
-    {"relu_squared", [](double x) { return x > 0 ? x * x : 0 * x; }, {.multiply = 1, .compare = 1},
+    {"relu_squared",
+     [](double x) { return x > 0 ? x * x : 0 * x; },
+     {.multiply = 1, .compare = 1},
      [](Scalars &s, Value x) {
        Value positive = s.maximum(x, s.constant(0.0, x.getType()));
        return s.multiply(positive, positive);
      }},
-    {"tanh", [](double x) { return std::tanh(x); }, {.transcendental = 1},
+    {"tanh",
+     [](double x) { return std::tanh(x); },
+     {.transcendental = 1},
      [](Scalars &s, Value x) -> Value { return math::TanhOp::create(s.builder, s.loc, x); }},
-    {"sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }, {.add = 1, .divide = 1, .transcendental = 1},
+    {"sigmoid",
+     [](double x) { return 1 / (1 + std::exp(-x)); },
+     {.add = 1, .divide = 1, .transcendental = 1},
      [](Scalars &s, Value x) { return s.sigmoid(x); }},
 };
 
@@ -153,7 +168,9 @@ OpCounts ActivationOp::count() {
   return OpCounts::same(activationByName(getFunction())->each.times(elementCount(getY())));
 }
 
-RecomputeCost ActivationOp::recomputeCost() { return RecomputeCost::Cheap; }
+RecomputeCost ActivationOp::recomputeCost() {
+  return RecomputeCost::Cheap;
+}
 
 LogicalResult ActivationOp::evaluate(Evaluation &evaluation) {
   const HostTensor &x = evaluation.operand(0);
@@ -179,7 +196,9 @@ LogicalResult ActivationOp::buildAdjoint(AdjointBuilder &adjoint) {
   return success();
 }
 
-std::string ActivationOp::commandKind() { return ""; }
+std::string ActivationOp::commandKind() {
+  return "";
+}
 void ActivationOp::commandAttributes(NamedAttrList &) {}
 
 LogicalResult ActivationOp::decompose(OpBuilder &builder, llvm::SmallVectorImpl<Value> &results) {

@@ -54,8 +54,8 @@ LogicalResult requireRank(Operation *op, llvm::StringRef name, Value value, int6
                        << shapeText(value.getType());
 }
 
-LogicalResult inferRank(std::optional<Location> location, llvm::StringRef op, llvm::StringRef name, Value value,
-                        int64_t least, int64_t most) {
+LogicalResult inferRank(std::optional<Location> location, llvm::StringRef op, llvm::StringRef name,
+                        Value value, int64_t least, int64_t most) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   if (type && type.getRank() >= least && type.getRank() <= most)
     return success();

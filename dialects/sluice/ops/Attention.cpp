@@ -43,8 +43,8 @@ template <typename Op> LogicalResult verifyHeads(Op op) {
     return ruleError(op) << "kv_heads must divide heads, found " << kvHeads << " and " << heads;
   llvm::SmallVector<Dim> dims = dimsOf(op.getQ().getType());
   if (!dims.back().isStatic() || dims.back().size % heads != 0)
-    return ruleError(op) << "q must be [batch, seq, heads * head_dim], found " << shapeText(op.getQ().getType())
-                         << " for " << heads << " heads";
+    return ruleError(op) << "q must be [batch, seq, heads * head_dim], found "
+                         << shapeText(op.getQ().getType()) << " for " << heads << " heads";
   dims.back() = Dim(dims.back().size / heads * kvHeads);
   if (failed(requireShape(op, "k", op.getK(), dims, "[batch, seq, kv_heads * head_dim]")))
     return failure();
@@ -63,26 +63,32 @@ template <typename Op> void headAttributes(Op op, NamedAttrList &attributes) {
 
 } // namespace
 
-// ----- attention -------------------------------------------------------------------------------------------------
+// ----- attention
+// -------------------------------------------------------------------------------------------------
 
-LogicalResult AttentionOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
-                                            DictionaryAttr attributes, OpaqueProperties properties,
-                                            RegionRange regions, llvm::SmallVectorImpl<Type> &types) {
+LogicalResult AttentionOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                            ValueRange operands, DictionaryAttr attributes,
+                                            OpaqueProperties properties, RegionRange regions,
+                                            llvm::SmallVectorImpl<Type> &types) {
   Adaptor op(operands, attributes, properties, regions);
   if (failed(inferRank(location, "attention", "q", op.getQ(), 3, 3)))
     return failure();
   llvm::SmallVector<Dim> dims = dimsOf(op.getQ().getType());
   types.push_back(tensorOf(dims, elementTypeOf(op.getQ())));
-  types.push_back(tensorOf({dims[0], Dim(static_cast<int64_t>(op.getHeads())), dims[1]}, elementTypeOf(op.getQ())));
+  types.push_back(
+      tensorOf({dims[0], Dim(static_cast<int64_t>(op.getHeads())), dims[1]}, elementTypeOf(op.getQ())));
   return success();
 }
 
-LogicalResult AttentionOp::verify() { return verifyHeads(*this); }
+LogicalResult AttentionOp::verify() {
+  return verifyHeads(*this);
+}
 
 OpCounts AttentionOp::count() {
   const Sizes sizes = Sizes::of(*this);
   auto reading = [&](bool causal) {
-    // Two products a score; scale; softmax: maximum, subtraction, exp, sum, division; a row: log and its addition.
+    // Two products a score; scale; softmax: maximum, subtraction, exp, sum, division; a row: log and its
+    // addition.
     const Count scores = sizes.scores(causal);
     ClassCounts counts;
     counts.contraction = 2 * 2 * scores * static_cast<Count>(sizes.headDim);
@@ -96,7 +102,9 @@ OpCounts AttentionOp::count() {
   return {reading(getCausal()), reading(false), {}};
 }
 
-RecomputeCost AttentionOp::recomputeCost() { return RecomputeCost::Costly; }
+RecomputeCost AttentionOp::recomputeCost() {
+  return RecomputeCost::Costly;
+}
 
 LogicalResult AttentionOp::evaluate(Evaluation &evaluation) {
   const HostTensor &q = evaluation.operand(0), &k = evaluation.operand(1), &v = evaluation.operand(2);
@@ -131,24 +139,31 @@ LogicalResult AttentionOp::buildAdjoint(AdjointBuilder &adjoint) {
   Value dout = adjoint.cotangent(0);
   if (!dout)
     return success();
-  auto gradient = AttentionGradientOp::create(adjoint.builder, adjoint.loc, getQ(), getK(), getV(), getOut(),
-                                              getLogsumexp(), dout, getHeads(), getKvHeads(), getCausal(),
-                                              getScale());
+  auto gradient =
+      AttentionGradientOp::create(adjoint.builder, adjoint.loc, getQ(), getK(), getV(), getOut(),
+                                  getLogsumexp(), dout, getHeads(), getKvHeads(), getCausal(), getScale());
   for (unsigned operand = 0; operand < 3; ++operand)
     if (adjoint.needed(operand))
       adjoint.setOperandCotangent(operand, gradient->getResult(operand));
   return success();
 }
 
-std::string AttentionOp::commandKind() { return "attention_forward"; }
-void AttentionOp::commandAttributes(NamedAttrList &attributes) { headAttributes(*this, attributes); }
-LogicalResult AttentionOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) { return failure(); }
+std::string AttentionOp::commandKind() {
+  return "attention_forward";
+}
+void AttentionOp::commandAttributes(NamedAttrList &attributes) {
+  headAttributes(*this, attributes);
+}
+LogicalResult AttentionOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
+  return failure();
+}
 
-// ----- attention_gradient ----------------------------------------------------------------------------------------
+// ----- attention_gradient
+// ----------------------------------------------------------------------------------------
 
-LogicalResult AttentionGradientOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands,
-                                                    DictionaryAttr, OpaqueProperties, RegionRange,
-                                                    llvm::SmallVectorImpl<Type> &types) {
+LogicalResult AttentionGradientOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
+                                                    ValueRange operands, DictionaryAttr, OpaqueProperties,
+                                                    RegionRange, llvm::SmallVectorImpl<Type> &types) {
   types.assign({operands[0].getType(), operands[1].getType(), operands[2].getType()});
   return success();
 }
@@ -176,11 +191,14 @@ OpCounts AttentionGradientOp::count() {
   return {reading(getCausal()), reading(false), recompute};
 }
 
-RecomputeCost AttentionGradientOp::recomputeCost() { return RecomputeCost::Costly; }
+RecomputeCost AttentionGradientOp::recomputeCost() {
+  return RecomputeCost::Costly;
+}
 
 LogicalResult AttentionGradientOp::evaluate(Evaluation &evaluation) {
   const HostTensor &q = evaluation.operand(0), &k = evaluation.operand(1), &v = evaluation.operand(2);
-  const HostTensor &out = evaluation.operand(3), &logsumexp = evaluation.operand(4), &dout = evaluation.operand(5);
+  const HostTensor &out = evaluation.operand(3), &logsumexp = evaluation.operand(4),
+                   &dout = evaluation.operand(5);
   HostTensor &dq = evaluation.result(0), &dk = evaluation.result(1), &dv = evaluation.result(2);
   const Sizes z = Sizes::of(*this);
   const double scale = getScale().convertToDouble();
@@ -188,7 +206,8 @@ LogicalResult AttentionGradientOp::evaluate(Evaluation &evaluation) {
     for (int64_t h = 0; h < z.heads; ++h) {
       for (int64_t s = 0; s < z.seq; ++s) {
         const int64_t row = z.query(b, s, h), visible = getCausal() ? s + 1 : z.seq;
-        const double lse = logsumexp[(b * z.heads + h) * z.seq + s], mean = dot(dout, row, out, row, z.headDim);
+        const double lse = logsumexp[(b * z.heads + h) * z.seq + s],
+                     mean = dot(dout, row, out, row, z.headDim);
         for (int64_t t = 0; t < visible; ++t) {
           const int64_t column = z.key(b, t, h);
           const double p = std::exp(scale * dot(q, row, k, column, z.headDim) - lse);
@@ -205,8 +224,14 @@ LogicalResult AttentionGradientOp::evaluate(Evaluation &evaluation) {
   return success();
 }
 
-std::string AttentionGradientOp::commandKind() { return "attention_backward"; }
-void AttentionGradientOp::commandAttributes(NamedAttrList &attributes) { headAttributes(*this, attributes); }
-LogicalResult AttentionGradientOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) { return failure(); }
+std::string AttentionGradientOp::commandKind() {
+  return "attention_backward";
+}
+void AttentionGradientOp::commandAttributes(NamedAttrList &attributes) {
+  headAttributes(*this, attributes);
+}
+LogicalResult AttentionGradientOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
+  return failure();
+}
 
 } // namespace sluice

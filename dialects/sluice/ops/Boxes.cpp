@@ -6,7 +6,8 @@ using namespace mlir;
 
 namespace sluice {
 
-// ----- slice -----------------------------------------------------------------------------------------------------
+// ----- slice
+// -----------------------------------------------------------------------------------------------------
 
 LogicalResult SliceOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
                                         DictionaryAttr attributes, OpaqueProperties properties,
@@ -14,16 +15,18 @@ LogicalResult SliceOp::inferReturnTypes(MLIRContext *, std::optional<Location> l
   Adaptor op(operands, attributes, properties, regions);
   llvm::SmallVector<Dim> dims = dimsOf(op.getX().getType());
   if (op.getOffsets().size() != dims.size() || op.getSizes().size() != dims.size())
-    return emitOptionalError(location, "'sluice.slice' op needs an offset and a size for each of the ", dims.size(),
-                             " dimensions, found ", listText(op.getOffsets()), " and ", listText(op.getSizes()));
+    return emitOptionalError(location, "'sluice.slice' op needs an offset and a size for each of the ",
+                             dims.size(), " dimensions, found ", listText(op.getOffsets()), " and ",
+                             listText(op.getSizes()));
   for (auto [dim, offset, size] : llvm::zip(dims, op.getOffsets(), op.getSizes())) {
     const bool whole = size == -1 && offset == 0;
-    const bool inside = offset >= 0 && (size == -1 ? dim.isStatic() && offset <= dim.size
-                                                   : size >= 0 && dim.isStatic() && offset + size <= dim.size);
+    const bool inside =
+        offset >= 0 && (size == -1 ? dim.isStatic() && offset <= dim.size
+                                   : size >= 0 && dim.isStatic() && offset + size <= dim.size);
     if (!whole && !inside)
-      return emitOptionalError(location, "'sluice.slice' op box must lie inside ", shapeText(op.getX().getType()),
-                               ", found offsets ", listText(op.getOffsets()), " and sizes ",
-                               listText(op.getSizes()));
+      return emitOptionalError(location, "'sluice.slice' op box must lie inside ",
+                               shapeText(op.getX().getType()), ", found offsets ", listText(op.getOffsets()),
+                               " and sizes ", listText(op.getSizes()));
     if (!whole)
       dim = Dim(size == -1 ? dim.size - offset : size);
   }
@@ -31,9 +34,15 @@ LogicalResult SliceOp::inferReturnTypes(MLIRContext *, std::optional<Location> l
   return success();
 }
 
-LogicalResult SliceOp::verify() { return success(); }
-OpCounts SliceOp::count() { return {}; }
-RecomputeCost SliceOp::recomputeCost() { return RecomputeCost::Free; }
+LogicalResult SliceOp::verify() {
+  return success();
+}
+OpCounts SliceOp::count() {
+  return {};
+}
+RecomputeCost SliceOp::recomputeCost() {
+  return RecomputeCost::Free;
+}
 
 LogicalResult SliceOp::evaluate(Evaluation &evaluation) {
   const HostTensor &x = evaluation.operand(0);
@@ -54,22 +63,28 @@ LogicalResult SliceOp::buildAdjoint(AdjointBuilder &adjoint) {
   return success();
 }
 
-std::string SliceOp::commandKind() { return "slice"; }
+std::string SliceOp::commandKind() {
+  return "slice";
+}
 void SliceOp::commandAttributes(NamedAttrList &attributes) {
   setText(attributes, getContext(), "offsets", commaText(getOffsets()));
 }
-LogicalResult SliceOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) { return failure(); }
+LogicalResult SliceOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
+  return failure();
+}
 
-// ----- pad -------------------------------------------------------------------------------------------------------
+// ----- pad
+// -------------------------------------------------------------------------------------------------------
 
 LogicalResult PadOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
-                                      DictionaryAttr attributes, OpaqueProperties properties, RegionRange regions,
-                                      llvm::SmallVectorImpl<Type> &types) {
+                                      DictionaryAttr attributes, OpaqueProperties properties,
+                                      RegionRange regions, llvm::SmallVectorImpl<Type> &types) {
   Adaptor op(operands, attributes, properties, regions);
   llvm::SmallVector<Dim> dims = dimsOf(op.getX().getType());
   if (op.getOffsets().size() != dims.size() || op.getShape().size() != dims.size())
-    return emitOptionalError(location, "'sluice.pad' op needs an offset and a size for each of the ", dims.size(),
-                             " dimensions, found ", listText(op.getOffsets()), " and ", listText(op.getShape()));
+    return emitOptionalError(location, "'sluice.pad' op needs an offset and a size for each of the ",
+                             dims.size(), " dimensions, found ", listText(op.getOffsets()), " and ",
+                             listText(op.getShape()));
   for (auto [dim, offset, size] : llvm::zip(dims, op.getOffsets(), op.getShape())) {
     if (size == -1 && offset == 0)
       continue;
@@ -82,9 +97,15 @@ LogicalResult PadOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc
   return success();
 }
 
-LogicalResult PadOp::verify() { return success(); }
-OpCounts PadOp::count() { return {}; }
-RecomputeCost PadOp::recomputeCost() { return RecomputeCost::Free; }
+LogicalResult PadOp::verify() {
+  return success();
+}
+OpCounts PadOp::count() {
+  return {};
+}
+RecomputeCost PadOp::recomputeCost() {
+  return RecomputeCost::Free;
+}
 
 LogicalResult PadOp::evaluate(Evaluation &evaluation) {
   const HostTensor &x = evaluation.operand(0);
@@ -105,7 +126,9 @@ LogicalResult PadOp::buildAdjoint(AdjointBuilder &adjoint) {
   return success();
 }
 
-std::string PadOp::commandKind() { return ""; }
+std::string PadOp::commandKind() {
+  return "";
+}
 void PadOp::commandAttributes(NamedAttrList &) {}
 
 LogicalResult PadOp::decompose(OpBuilder &builder, llvm::SmallVectorImpl<Value> &results) {
@@ -130,7 +153,8 @@ LogicalResult PadOp::decompose(OpBuilder &builder, llvm::SmallVectorImpl<Value> 
   return success();
 }
 
-// ----- concat ----------------------------------------------------------------------------------------------------
+// ----- concat
+// ----------------------------------------------------------------------------------------------------
 
 LogicalResult ConcatOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
                                          DictionaryAttr attributes, OpaqueProperties properties,
@@ -141,8 +165,8 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
   llvm::SmallVector<Dim> dims = dimsOf(operands.front().getType());
   const int64_t axis = static_cast<int64_t>(op.getAxis());
   if (axis < 0 || axis >= static_cast<int64_t>(dims.size()))
-    return emitOptionalError(location, "'sluice.concat' op axis must be below the operands' rank ", dims.size(),
-                             ", found ", axis);
+    return emitOptionalError(location, "'sluice.concat' op axis must be below the operands' rank ",
+                             dims.size(), ", found ", axis);
   int64_t total = 0;
   for (Value operand : operands) {
     llvm::SmallVector<Dim> own = dimsOf(operand.getType());
@@ -152,18 +176,24 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
       own[axis] = dims[axis];
     }
     if (!fits || own != dims)
-      return emitOptionalError(location, "'sluice.concat' op operands must agree in all dimensions but axis ", axis,
-                               ", which must be a number: found ", shapeText(operands.front().getType()), " and ",
-                               shapeText(operand.getType()));
+      return emitOptionalError(location, "'sluice.concat' op operands must agree in all dimensions but axis ",
+                               axis, ", which must be a number: found ",
+                               shapeText(operands.front().getType()), " and ", shapeText(operand.getType()));
   }
   dims[axis] = Dim(total);
   types.push_back(tensorOf(dims, elementTypeOf(operands.front())));
   return success();
 }
 
-LogicalResult ConcatOp::verify() { return success(); }
-OpCounts ConcatOp::count() { return {}; }
-RecomputeCost ConcatOp::recomputeCost() { return RecomputeCost::Free; }
+LogicalResult ConcatOp::verify() {
+  return success();
+}
+OpCounts ConcatOp::count() {
+  return {};
+}
+RecomputeCost ConcatOp::recomputeCost() {
+  return RecomputeCost::Free;
+}
 
 LogicalResult ConcatOp::evaluate(Evaluation &evaluation) {
   HostTensor &y = evaluation.result(0);
@@ -193,10 +223,14 @@ LogicalResult ConcatOp::buildAdjoint(AdjointBuilder &adjoint) {
   return success();
 }
 
-std::string ConcatOp::commandKind() { return "concat"; }
+std::string ConcatOp::commandKind() {
+  return "concat";
+}
 void ConcatOp::commandAttributes(NamedAttrList &attributes) {
   setInteger(attributes, getContext(), "axis", static_cast<int64_t>(getAxis()));
 }
-LogicalResult ConcatOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) { return failure(); }
+LogicalResult ConcatOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
+  return failure();
+}
 
 } // namespace sluice

@@ -18,8 +18,12 @@ LogicalResult ConstantOp::inferReturnTypes(MLIRContext *context, std::optional<L
   return success();
 }
 
-OpCounts ConstantOp::count() { return {}; }
-RecomputeCost ConstantOp::recomputeCost() { return RecomputeCost::Free; }
+OpCounts ConstantOp::count() {
+  return {};
+}
+RecomputeCost ConstantOp::recomputeCost() {
+  return RecomputeCost::Free;
+}
 
 LogicalResult ConstantOp::evaluate(Evaluation &evaluation) {
   HostTensor &y = evaluation.result(0);
@@ -27,10 +31,14 @@ LogicalResult ConstantOp::evaluate(Evaluation &evaluation) {
   return success();
 }
 
-std::string ConstantOp::commandKind() { return "fill"; }
+std::string ConstantOp::commandKind() {
+  return "fill";
+}
 void ConstantOp::commandAttributes(NamedAttrList &attributes) {
   setNumber(attributes, getContext(), "value", getValue().convertToDouble());
 }
-LogicalResult ConstantOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) { return failure(); }
+LogicalResult ConstantOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
+  return failure();
+}
 
 } // namespace sluice

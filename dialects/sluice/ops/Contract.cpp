@@ -14,11 +14,13 @@ Einsum equationOf(ContractOp op) {
 }
 
 /// Whether a value is a parameter, so that a device may keep a packed copy of it.
-bool isParameter(Value value) { return isa_and_nonnull<ReadOp, ParamOp>(value.getDefiningOp()); }
+bool isParameter(Value value) {
+  return isa_and_nonnull<ReadOp, ParamOp>(value.getDefiningOp());
+}
 
 /// contract(x, y) with the operands in the order that a gemm can compute, if there is one.
-Value contractAsGemm(AdjointBuilder &adjoint, Value x, llvm::StringRef xLetters, Value y, llvm::StringRef yLetters,
-                     llvm::StringRef result) {
+Value contractAsGemm(AdjointBuilder &adjoint, Value x, llvm::StringRef xLetters, Value y,
+                     llvm::StringRef yLetters, llvm::StringRef result) {
   Einsum straight{xLetters.str(), yLetters.str(), result.str()};
   Einsum swapped{yLetters.str(), xLetters.str(), result.str()};
   if (!gemmForm(straight) && gemmForm(swapped))
@@ -28,9 +30,10 @@ Value contractAsGemm(AdjointBuilder &adjoint, Value x, llvm::StringRef xLetters,
 
 } // namespace
 
-LogicalResult ContractOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
-                                           DictionaryAttr attributes, OpaqueProperties properties,
-                                           RegionRange regions, llvm::SmallVectorImpl<Type> &types) {
+LogicalResult ContractOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                           ValueRange operands, DictionaryAttr attributes,
+                                           OpaqueProperties properties, RegionRange regions,
+                                           llvm::SmallVectorImpl<Type> &types) {
   Adaptor op(operands, attributes, properties, regions);
   std::string error;
   std::optional<Einsum> equation = Einsum::parse(op.getEquation(), error);
@@ -45,8 +48,8 @@ LogicalResult ContractOp::inferReturnTypes(MLIRContext *, std::optional<Location
 
 LogicalResult ContractOp::verify() {
   if (elementTypeOf(getA()) != elementTypeOf(getB()))
-    return ruleError(*this) << "operands must have one element type, found " << elementTypeOf(getA()) << " and "
-                            << elementTypeOf(getB());
+    return ruleError(*this) << "operands must have one element type, found " << elementTypeOf(getA())
+                            << " and " << elementTypeOf(getB());
   return success();
 }
 
@@ -61,7 +64,9 @@ OpCounts ContractOp::count() {
   return OpCounts::same(counts);
 }
 
-RecomputeCost ContractOp::recomputeCost() { return RecomputeCost::Costly; }
+RecomputeCost ContractOp::recomputeCost() {
+  return RecomputeCost::Costly;
+}
 
 LogicalResult ContractOp::evaluate(Evaluation &evaluation) {
   const Einsum equation = equationOf(*this);
@@ -70,7 +75,8 @@ LogicalResult ContractOp::evaluate(Evaluation &evaluation) {
   // One loop a letter: the result's first, then the summed ones.
   const std::string letters = equation.c + equation.depth();
   llvm::SmallVector<int64_t> sizes, stridesA, stridesB, stridesC;
-  const llvm::SmallVector<int64_t> ownA = stridesOf(a.shape), ownB = stridesOf(b.shape), ownC = stridesOf(c.shape);
+  const llvm::SmallVector<int64_t> ownA = stridesOf(a.shape), ownB = stridesOf(b.shape),
+                                   ownC = stridesOf(c.shape);
   for (char letter : letters) {
     const size_t inA = equation.a.find(letter), inB = equation.b.find(letter), inC = equation.c.find(letter);
     sizes.push_back(inA != std::string::npos ? a.shape[inA] : b.shape[inB]);
@@ -96,7 +102,9 @@ LogicalResult ContractOp::buildAdjoint(AdjointBuilder &adjoint) {
   return success();
 }
 
-std::string ContractOp::commandKind() { return gemmForm(equationOf(*this)) ? "gemm" : "contract"; }
+std::string ContractOp::commandKind() {
+  return gemmForm(equationOf(*this)) ? "gemm" : "contract";
+}
 
 void ContractOp::commandAttributes(NamedAttrList &attributes) {
   std::optional<GemmForm> form = gemmForm(equationOf(*this));
@@ -107,6 +115,8 @@ void ContractOp::commandAttributes(NamedAttrList &attributes) {
   setInteger(attributes, getContext(), "parameter_b", isParameter(getB()));
 }
 
-LogicalResult ContractOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) { return failure(); }
+LogicalResult ContractOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
+  return failure();
+}
 
 } // namespace sluice

@@ -7,16 +7,19 @@ using namespace mlir;
 
 namespace sluice {
 
-// ----- add -------------------------------------------------------------------------------------------------------
+// ----- add
+// -------------------------------------------------------------------------------------------------------
 
-LogicalResult AddOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands, DictionaryAttr,
-                                      OpaqueProperties, RegionRange, llvm::SmallVectorImpl<Type> &types) {
+LogicalResult AddOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands,
+                                      DictionaryAttr, OpaqueProperties, RegionRange,
+                                      llvm::SmallVectorImpl<Type> &types) {
   types.push_back(operands[0].getType());
   return success();
 }
 
 LogicalResult AddOp::verify() {
-  return requireShape(*this, "the second operand", getB(), dimsOf(getA().getType()), "the shape of the first");
+  return requireShape(*this, "the second operand", getB(), dimsOf(getA().getType()),
+                      "the shape of the first");
 }
 
 OpCounts AddOp::count() {
@@ -25,7 +28,9 @@ OpCounts AddOp::count() {
   return OpCounts::same(counts);
 }
 
-RecomputeCost AddOp::recomputeCost() { return RecomputeCost::Cheap; }
+RecomputeCost AddOp::recomputeCost() {
+  return RecomputeCost::Cheap;
+}
 
 LogicalResult AddOp::evaluate(Evaluation &evaluation) {
   HostTensor &y = evaluation.result(0);
@@ -42,16 +47,19 @@ LogicalResult AddOp::buildAdjoint(AdjointBuilder &adjoint) {
   return success();
 }
 
-std::string AddOp::commandKind() { return ""; }
+std::string AddOp::commandKind() {
+  return "";
+}
 void AddOp::commandAttributes(NamedAttrList &) {}
 LogicalResult AddOp::decompose(OpBuilder &builder, llvm::SmallVectorImpl<Value> &results) {
-  results.push_back(buildMap(builder, getLoc(), {getA(), getB()}, [](OpBuilder &b, Location loc, ValueRange v) {
-    return Scalars(b, loc).add(v[0], v[1]);
-  }));
+  results.push_back(
+      buildMap(builder, getLoc(), {getA(), getB()},
+               [](OpBuilder &b, Location loc, ValueRange v) { return Scalars(b, loc).add(v[0], v[1]); }));
   return success();
 }
 
-// ----- multiply --------------------------------------------------------------------------------------------------
+// ----- multiply
+// --------------------------------------------------------------------------------------------------
 
 LogicalResult MultiplyOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands,
                                            DictionaryAttr, OpaqueProperties, RegionRange,
@@ -63,9 +71,10 @@ LogicalResult MultiplyOp::inferReturnTypes(MLIRContext *, std::optional<Location
 LogicalResult MultiplyOp::verify() {
   if (broadcastsTo(dimsOf(getB().getType()), dimsOf(getA().getType())))
     return success();
-  return ruleError(*this) << "the second operand must broadcast to the first (aligned at the last dimension, sizes "
-                             "equal or 1): found "
-                          << shapeText(getB().getType()) << " for " << shapeText(getA().getType());
+  return ruleError(*this)
+         << "the second operand must broadcast to the first (aligned at the last dimension, sizes "
+            "equal or 1): found "
+         << shapeText(getB().getType()) << " for " << shapeText(getA().getType());
 }
 
 OpCounts MultiplyOp::count() {
@@ -74,7 +83,9 @@ OpCounts MultiplyOp::count() {
   return OpCounts::same(counts);
 }
 
-RecomputeCost MultiplyOp::recomputeCost() { return RecomputeCost::Cheap; }
+RecomputeCost MultiplyOp::recomputeCost() {
+  return RecomputeCost::Cheap;
+}
 
 LogicalResult MultiplyOp::evaluate(Evaluation &evaluation) {
   const HostTensor &a = evaluation.operand(0), &b = evaluation.operand(1);
@@ -99,19 +110,24 @@ LogicalResult MultiplyOp::buildAdjoint(AdjointBuilder &adjoint) {
   return success();
 }
 
-std::string MultiplyOp::commandKind() { return ""; }
+std::string MultiplyOp::commandKind() {
+  return "";
+}
 void MultiplyOp::commandAttributes(NamedAttrList &) {}
 LogicalResult MultiplyOp::decompose(OpBuilder &builder, llvm::SmallVectorImpl<Value> &results) {
-  results.push_back(buildMap(builder, getLoc(), {getA(), getB()}, [](OpBuilder &b, Location loc, ValueRange v) {
-    return Scalars(b, loc).multiply(v[0], v[1]);
-  }));
+  results.push_back(
+      buildMap(builder, getLoc(), {getA(), getB()}, [](OpBuilder &b, Location loc, ValueRange v) {
+        return Scalars(b, loc).multiply(v[0], v[1]);
+      }));
   return success();
 }
 
-// ----- scale -----------------------------------------------------------------------------------------------------
+// ----- scale
+// -----------------------------------------------------------------------------------------------------
 
-LogicalResult ScaleOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands, DictionaryAttr,
-                                        OpaqueProperties, RegionRange, llvm::SmallVectorImpl<Type> &types) {
+LogicalResult ScaleOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands,
+                                        DictionaryAttr, OpaqueProperties, RegionRange,
+                                        llvm::SmallVectorImpl<Type> &types) {
   types.push_back(operands[0].getType());
   return success();
 }
@@ -122,7 +138,9 @@ OpCounts ScaleOp::count() {
   return OpCounts::same(counts);
 }
 
-RecomputeCost ScaleOp::recomputeCost() { return RecomputeCost::Cheap; }
+RecomputeCost ScaleOp::recomputeCost() {
+  return RecomputeCost::Cheap;
+}
 
 LogicalResult ScaleOp::evaluate(Evaluation &evaluation) {
   HostTensor &y = evaluation.result(0);
@@ -138,7 +156,9 @@ LogicalResult ScaleOp::buildAdjoint(AdjointBuilder &adjoint) {
   return success();
 }
 
-std::string ScaleOp::commandKind() { return ""; }
+std::string ScaleOp::commandKind() {
+  return "";
+}
 void ScaleOp::commandAttributes(NamedAttrList &) {}
 LogicalResult ScaleOp::decompose(OpBuilder &builder, llvm::SmallVectorImpl<Value> &results) {
   const double factor = getFactor().convertToDouble();

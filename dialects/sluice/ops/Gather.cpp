@@ -48,11 +48,13 @@ OpCounts rowSums(Value ids, Value dy) {
 
 } // namespace
 
-// ----- embedding -------------------------------------------------------------------------------------------------
+// ----- embedding
+// -------------------------------------------------------------------------------------------------
 
-LogicalResult EmbeddingOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
-                                            DictionaryAttr attributes, OpaqueProperties properties,
-                                            RegionRange regions, llvm::SmallVectorImpl<Type> &types) {
+LogicalResult EmbeddingOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                            ValueRange operands, DictionaryAttr attributes,
+                                            OpaqueProperties properties, RegionRange regions,
+                                            llvm::SmallVectorImpl<Type> &types) {
   Adaptor op(operands, attributes, properties, regions);
   if (failed(inferRank(location, "embedding", "table", op.getTable(), 2, 2)))
     return failure();
@@ -69,8 +71,12 @@ LogicalResult EmbeddingOp::verify() {
   return requireRank(*this, "ids", getIds(), 1);
 }
 
-OpCounts EmbeddingOp::count() { return lookups(getIds()); }
-RecomputeCost EmbeddingOp::recomputeCost() { return RecomputeCost::Free; }
+OpCounts EmbeddingOp::count() {
+  return lookups(getIds());
+}
+RecomputeCost EmbeddingOp::recomputeCost() {
+  return RecomputeCost::Free;
+}
 LogicalResult EmbeddingOp::evaluate(Evaluation &evaluation) {
   return copyRows(*this, evaluation.operand(0), evaluation.operand(1), evaluation.result(0));
 }
@@ -83,11 +89,16 @@ LogicalResult EmbeddingOp::buildAdjoint(AdjointBuilder &adjoint) {
   return success();
 }
 
-std::string EmbeddingOp::commandKind() { return "embedding"; }
+std::string EmbeddingOp::commandKind() {
+  return "embedding";
+}
 void EmbeddingOp::commandAttributes(NamedAttrList &) {}
-LogicalResult EmbeddingOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) { return failure(); }
+LogicalResult EmbeddingOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
+  return failure();
+}
 
-// ----- embedding_gradient ----------------------------------------------------------------------------------------
+// ----- embedding_gradient
+// ----------------------------------------------------------------------------------------
 
 LogicalResult EmbeddingGradientOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
                                                     ValueRange operands, DictionaryAttr attributes,
@@ -96,21 +107,31 @@ LogicalResult EmbeddingGradientOp::inferReturnTypes(MLIRContext *, std::optional
   Adaptor op(operands, attributes, properties, regions);
   if (failed(inferRank(location, "embedding_gradient", "dy", op.getDy(), 2)))
     return failure();
-  types.push_back(tensorOf({Dim(static_cast<int64_t>(op.getVocabulary())), dimsOf(op.getDy().getType()).back()},
-                           elementTypeOf(op.getDy())));
+  types.push_back(
+      tensorOf({Dim(static_cast<int64_t>(op.getVocabulary())), dimsOf(op.getDy().getType()).back()},
+               elementTypeOf(op.getDy())));
   return success();
 }
 
-OpCounts EmbeddingGradientOp::count() { return rowSums(getIds(), getDy()); }
-RecomputeCost EmbeddingGradientOp::recomputeCost() { return RecomputeCost::Cheap; }
+OpCounts EmbeddingGradientOp::count() {
+  return rowSums(getIds(), getDy());
+}
+RecomputeCost EmbeddingGradientOp::recomputeCost() {
+  return RecomputeCost::Cheap;
+}
 LogicalResult EmbeddingGradientOp::evaluate(Evaluation &evaluation) {
   return addRows(*this, evaluation.operand(0), evaluation.operand(1), evaluation.result(0));
 }
-std::string EmbeddingGradientOp::commandKind() { return "embedding_gradient"; }
+std::string EmbeddingGradientOp::commandKind() {
+  return "embedding_gradient";
+}
 void EmbeddingGradientOp::commandAttributes(NamedAttrList &) {}
-LogicalResult EmbeddingGradientOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) { return failure(); }
+LogicalResult EmbeddingGradientOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
+  return failure();
+}
 
-// ----- gather ----------------------------------------------------------------------------------------------------
+// ----- gather
+// ----------------------------------------------------------------------------------------------------
 
 LogicalResult GatherOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
                                          DictionaryAttr attributes, OpaqueProperties properties,
@@ -125,9 +146,15 @@ LogicalResult GatherOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
   return success();
 }
 
-LogicalResult GatherOp::verify() { return success(); }
-OpCounts GatherOp::count() { return lookups(getIds()); }
-RecomputeCost GatherOp::recomputeCost() { return RecomputeCost::Free; }
+LogicalResult GatherOp::verify() {
+  return success();
+}
+OpCounts GatherOp::count() {
+  return lookups(getIds());
+}
+RecomputeCost GatherOp::recomputeCost() {
+  return RecomputeCost::Free;
+}
 LogicalResult GatherOp::evaluate(Evaluation &evaluation) {
   return copyRows(*this, evaluation.operand(1), evaluation.operand(0), evaluation.result(0));
 }
@@ -140,11 +167,16 @@ LogicalResult GatherOp::buildAdjoint(AdjointBuilder &adjoint) {
   return success();
 }
 
-std::string GatherOp::commandKind() { return "gather"; }
+std::string GatherOp::commandKind() {
+  return "gather";
+}
 void GatherOp::commandAttributes(NamedAttrList &) {}
-LogicalResult GatherOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) { return failure(); }
+LogicalResult GatherOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
+  return failure();
+}
 
-// ----- gather_gradient -------------------------------------------------------------------------------------------
+// ----- gather_gradient
+// -------------------------------------------------------------------------------------------
 
 LogicalResult GatherGradientOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
                                                  ValueRange operands, DictionaryAttr attributes,
@@ -159,13 +191,21 @@ LogicalResult GatherGradientOp::inferReturnTypes(MLIRContext *, std::optional<Lo
   return success();
 }
 
-OpCounts GatherGradientOp::count() { return rowSums(getIds(), getDy()); }
-RecomputeCost GatherGradientOp::recomputeCost() { return RecomputeCost::Cheap; }
+OpCounts GatherGradientOp::count() {
+  return rowSums(getIds(), getDy());
+}
+RecomputeCost GatherGradientOp::recomputeCost() {
+  return RecomputeCost::Cheap;
+}
 LogicalResult GatherGradientOp::evaluate(Evaluation &evaluation) {
   return addRows(*this, evaluation.operand(0), evaluation.operand(1), evaluation.result(0));
 }
-std::string GatherGradientOp::commandKind() { return "gather_gradient"; }
+std::string GatherGradientOp::commandKind() {
+  return "gather_gradient";
+}
 void GatherGradientOp::commandAttributes(NamedAttrList &) {}
-LogicalResult GatherGradientOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) { return failure(); }
+LogicalResult GatherGradientOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
+  return failure();
+}
 
 } // namespace sluice

@@ -47,7 +47,9 @@ OpCounts LinearOp::count() {
   return OpCounts::same(counts);
 }
 
-RecomputeCost LinearOp::recomputeCost() { return RecomputeCost::Costly; }
+RecomputeCost LinearOp::recomputeCost() {
+  return RecomputeCost::Costly;
+}
 
 LogicalResult LinearOp::evaluate(Evaluation &evaluation) {
   const HostTensor &x = evaluation.operand(0), &weight = evaluation.operand(1);
@@ -74,21 +76,24 @@ LogicalResult LinearOp::buildAdjoint(AdjointBuilder &adjoint) {
   if (getMask())
     return ruleError(*this) << "has no adjoint with a mask";
   const int64_t leadingAxes = tensorTypeOf(getX()).getRank() - 1;
-  const std::string leading = leadingAxes == 2 ? "bs" : llvm::StringRef("abcdefgh").take_front(leadingAxes).str();
+  const std::string leading =
+      leadingAxes == 2 ? "bs" : llvm::StringRef("abcdefgh").take_front(leadingAxes).str();
   if (static_cast<int64_t>(leading.size()) != leadingAxes)
     return ruleError(*this) << "x must have at most nine dimensions, found " << shapeText(getX().getType());
   if (adjoint.needed(0))
     adjoint.setOperandCotangent(0, ContractOp::create(adjoint.builder, adjoint.loc, dy, getWeight(),
                                                       leading + "o,oi->" + leading + "i"));
   if (adjoint.needed(1))
-    adjoint.setOperandCotangent(1, ContractOp::create(adjoint.builder, adjoint.loc, dy, getX(),
-                                                      leading + "o," + leading + "i->oi"));
+    adjoint.setOperandCotangent(
+        1, ContractOp::create(adjoint.builder, adjoint.loc, dy, getX(), leading + "o," + leading + "i->oi"));
   if (getBias() && adjoint.needed(2))
     adjoint.setOperandCotangent(2, reduceLike(adjoint.builder, adjoint.loc, dy, getBias().getType()));
   return success();
 }
 
-std::string LinearOp::commandKind() { return "gemm"; }
+std::string LinearOp::commandKind() {
+  return "gemm";
+}
 
 void LinearOp::commandAttributes(NamedAttrList &attributes) {
   setInteger(attributes, getContext(), "transpose_a", 0);
@@ -98,6 +103,8 @@ void LinearOp::commandAttributes(NamedAttrList &attributes) {
   setInteger(attributes, getContext(), "parameter_b", !source || isa<ReadOp, ParamOp>(source));
 }
 
-LogicalResult LinearOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) { return failure(); }
+LogicalResult LinearOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
+  return failure();
+}
 
 } // namespace sluice

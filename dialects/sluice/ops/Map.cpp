@@ -22,8 +22,10 @@ LogicalResult MapOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc
   }
   std::optional<llvm::SmallVector<Dim>> dims = broadcastDims(shapes);
   if (!dims)
-    return emitOptionalError(location, "'sluice.map' op operands must broadcast (aligned at the last dimension, "
-                                       "sizes equal or 1), found ", text);
+    return emitOptionalError(location,
+                             "'sluice.map' op operands must broadcast (aligned at the last dimension, "
+                             "sizes equal or 1), found ",
+                             text);
   types.push_back(tensorOf(*dims, elementTypeOf(operands.front())));
   return success();
 }
@@ -41,8 +43,8 @@ ParseResult MapOp::parse(OpAsmParser &parser, OperationState &state) {
       parser.getCurrentLocation(&location) || parser.parseColonType(type))
     return failure();
   if (type.getNumInputs() != operands.size())
-    return parser.emitError(location) << "expected " << operands.size() << " operand types, found "
-                                      << type.getNumInputs();
+    return parser.emitError(location)
+           << "expected " << operands.size() << " operand types, found " << type.getNumInputs();
   for (auto [argument, input] : llvm::zip(arguments, type.getInputs())) {
     auto tensor = dyn_cast<RankedTensorType>(input);
     if (!tensor)
@@ -57,9 +59,8 @@ ParseResult MapOp::parse(OpAsmParser &parser, OperationState &state) {
 
 void MapOp::print(OpAsmPrinter &printer) {
   printer << " (";
-  llvm::interleaveComma(llvm::zip(getBody().getArguments(), getInputs()), printer, [&](auto pair) {
-    printer << std::get<0>(pair) << " = " << std::get<1>(pair);
-  });
+  llvm::interleaveComma(llvm::zip(getBody().getArguments(), getInputs()), printer,
+                        [&](auto pair) { printer << std::get<0>(pair) << " = " << std::get<1>(pair); });
   printer << ") : (";
   llvm::interleaveComma(getInputs().getTypes(), printer);
   printer << ") -> " << getResult().getType();
@@ -71,15 +72,14 @@ void MapOp::print(OpAsmPrinter &printer) {
 LogicalResult MapOp::verify() {
   Block &block = getBody().front();
   if (block.getNumArguments() != getInputs().size())
-    return ruleError(*this) << "body takes " << block.getNumArguments() << " scalars, expected one an operand ("
-                            << getInputs().size() << ")";
+    return ruleError(*this) << "body takes " << block.getNumArguments()
+                            << " scalars, expected one an operand (" << getInputs().size() << ")";
   for (auto [argument, input] : llvm::zip(block.getArguments(), getInputs()))
     if (argument.getType() != elementTypeOf(input))
       return ruleError(*this) << "body takes " << argument.getType() << " for an operand of "
                               << elementTypeOf(input);
   auto yield = dyn_cast<YieldOp>(block.back());
-  if (!yield || yield.getNumOperands() != 1 ||
-      yield.getOperand(0).getType() != elementTypeOf(getResult()))
+  if (!yield || yield.getNumOperands() != 1 || yield.getOperand(0).getType() != elementTypeOf(getResult()))
     return ruleError(*this) << "body must end with sluice.yield of one " << elementTypeOf(getResult());
   for (Operation &op : block) {
     for (Value operand : op.getOperands())
@@ -98,7 +98,9 @@ OpCounts MapOp::count() {
   return OpCounts::same(failed(program) ? ClassCounts() : program->counts().times(elementCount(getResult())));
 }
 
-RecomputeCost MapOp::recomputeCost() { return RecomputeCost::Cheap; }
+RecomputeCost MapOp::recomputeCost() {
+  return RecomputeCost::Cheap;
+}
 
 LogicalResult MapOp::evaluate(Evaluation &evaluation) {
   FailureOr<ScalarProgram> program = ScalarProgram::compile(getBody().front());
@@ -147,8 +149,12 @@ LogicalResult MapOp::buildAdjoint(AdjointBuilder &adjoint) {
 }
 
 // A map is itself a primitive: kernels are made of it.
-std::string MapOp::commandKind() { return ""; }
+std::string MapOp::commandKind() {
+  return "";
+}
 void MapOp::commandAttributes(NamedAttrList &) {}
-LogicalResult MapOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) { return failure(); }
+LogicalResult MapOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
+  return failure();
+}
 
 } // namespace sluice

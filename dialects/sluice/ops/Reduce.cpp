@@ -9,7 +9,8 @@ using namespace mlir;
 
 namespace sluice {
 
-// ----- reduce ----------------------------------------------------------------------------------------------------
+// ----- reduce
+// ----------------------------------------------------------------------------------------------------
 
 LogicalResult ReduceOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
                                          DictionaryAttr attributes, OpaqueProperties properties,
@@ -18,8 +19,8 @@ LogicalResult ReduceOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
   llvm::SmallVector<Dim> dims = dimsOf(op.getX().getType());
   for (int64_t axis : op.getAxes()) {
     if (axis < 0 || axis >= static_cast<int64_t>(dims.size()))
-      return emitOptionalError(location, "'sluice.reduce' op axes must be below the operand's rank ", dims.size(),
-                               ", found ", axis);
+      return emitOptionalError(location, "'sluice.reduce' op axes must be below the operand's rank ",
+                               dims.size(), ", found ", axis);
     dims[axis] = Dim(1);
   }
   types.push_back(tensorOf(dims, elementTypeOf(op.getX())));
@@ -41,7 +42,9 @@ OpCounts ReduceOp::count() {
   return OpCounts::same(counts);
 }
 
-RecomputeCost ReduceOp::recomputeCost() { return RecomputeCost::Cheap; }
+RecomputeCost ReduceOp::recomputeCost() {
+  return RecomputeCost::Cheap;
+}
 
 LogicalResult ReduceOp::evaluate(Evaluation &evaluation) {
   const HostTensor &x = evaluation.operand(0);
@@ -63,7 +66,9 @@ llvm::ArrayRef<int64_t> ReduceOp::adjointReadsOperands() {
   static constexpr int64_t operand[] = {0};
   return isSum() ? llvm::ArrayRef<int64_t>() : llvm::ArrayRef<int64_t>(operand);
 }
-llvm::ArrayRef<int64_t> ReduceOp::adjointReadsResults() { return adjointReadsOperands(); }
+llvm::ArrayRef<int64_t> ReduceOp::adjointReadsResults() {
+  return adjointReadsOperands();
+}
 
 LogicalResult ReduceOp::buildAdjoint(AdjointBuilder &adjoint) {
   Value dy = adjoint.cotangent(0);
@@ -84,15 +89,21 @@ LogicalResult ReduceOp::buildAdjoint(AdjointBuilder &adjoint) {
 }
 
 // A primitive, like map.
-std::string ReduceOp::commandKind() { return ""; }
+std::string ReduceOp::commandKind() {
+  return "";
+}
 void ReduceOp::commandAttributes(NamedAttrList &) {}
-LogicalResult ReduceOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) { return failure(); }
+LogicalResult ReduceOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
+  return failure();
+}
 
-// ----- broadcast -------------------------------------------------------------------------------------------------
+// ----- broadcast
+// -------------------------------------------------------------------------------------------------
 
-LogicalResult BroadcastOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
-                                            DictionaryAttr attributes, OpaqueProperties properties,
-                                            RegionRange regions, llvm::SmallVectorImpl<Type> &types) {
+LogicalResult BroadcastOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                            ValueRange operands, DictionaryAttr attributes,
+                                            OpaqueProperties properties, RegionRange regions,
+                                            llvm::SmallVectorImpl<Type> &types) {
   Adaptor op(operands, attributes, properties, regions);
   llvm::SmallVector<Dim> from = dimsOf(op.getX().getType()), to;
   const int64_t lead = static_cast<int64_t>(op.getShape().size()) - static_cast<int64_t>(from.size());
@@ -109,13 +120,18 @@ LogicalResult BroadcastOp::inferReturnTypes(MLIRContext *, std::optional<Locatio
 
 LogicalResult BroadcastOp::verify() {
   if (!broadcastsTo(dimsOf(getX().getType()), dimsOf(getY().getType())))
-    return ruleError(*this) << "operand must have the result's sizes or 1, aligned at the last dimension: found "
-                            << shapeText(getX().getType()) << " for " << shapeText(getY().getType());
+    return ruleError(*this)
+           << "operand must have the result's sizes or 1, aligned at the last dimension: found "
+           << shapeText(getX().getType()) << " for " << shapeText(getY().getType());
   return success();
 }
 
-OpCounts BroadcastOp::count() { return {}; }
-RecomputeCost BroadcastOp::recomputeCost() { return RecomputeCost::Free; }
+OpCounts BroadcastOp::count() {
+  return {};
+}
+RecomputeCost BroadcastOp::recomputeCost() {
+  return RecomputeCost::Free;
+}
 
 LogicalResult BroadcastOp::evaluate(Evaluation &evaluation) {
   const HostTensor &x = evaluation.operand(0);
@@ -135,8 +151,12 @@ LogicalResult BroadcastOp::buildAdjoint(AdjointBuilder &adjoint) {
 }
 
 // A primitive, like map.
-std::string BroadcastOp::commandKind() { return ""; }
+std::string BroadcastOp::commandKind() {
+  return "";
+}
 void BroadcastOp::commandAttributes(NamedAttrList &) {}
-LogicalResult BroadcastOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) { return failure(); }
+LogicalResult BroadcastOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
+  return failure();
+}
 
 } // namespace sluice

@@ -11,9 +11,10 @@ using namespace mlir;
 
 namespace sluice {
 
-LogicalResult RmsNormOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
-                                          DictionaryAttr attributes, OpaqueProperties properties,
-                                          RegionRange regions, llvm::SmallVectorImpl<Type> &types) {
+LogicalResult RmsNormOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                          ValueRange operands, DictionaryAttr attributes,
+                                          OpaqueProperties properties, RegionRange regions,
+                                          llvm::SmallVectorImpl<Type> &types) {
   Adaptor op(operands, attributes, properties, regions);
   if (failed(inferRank(location, "rms_norm", "x", op.getX(), 1)))
     return failure();
@@ -41,7 +42,9 @@ OpCounts RmsNormOp::count() {
   return OpCounts::same(counts);
 }
 
-RecomputeCost RmsNormOp::recomputeCost() { return RecomputeCost::Cheap; }
+RecomputeCost RmsNormOp::recomputeCost() {
+  return RecomputeCost::Cheap;
+}
 
 LogicalResult RmsNormOp::evaluate(Evaluation &evaluation) {
   const HostTensor &x = evaluation.operand(0), &gain = evaluation.operand(1);
@@ -94,7 +97,9 @@ LogicalResult RmsNormOp::buildAdjoint(AdjointBuilder &adjoint) {
   return success();
 }
 
-std::string RmsNormOp::commandKind() { return ""; }
+std::string RmsNormOp::commandKind() {
+  return "";
+}
 void RmsNormOp::commandAttributes(NamedAttrList &) {}
 
 LogicalResult RmsNormOp::decompose(OpBuilder &builder, llvm::SmallVectorImpl<Value> &results) {

@@ -36,7 +36,9 @@ OpCounts RopeOp::count() {
   return OpCounts::same(counts);
 }
 
-RecomputeCost RopeOp::recomputeCost() { return RecomputeCost::Cheap; }
+RecomputeCost RopeOp::recomputeCost() {
+  return RecomputeCost::Cheap;
+}
 
 LogicalResult RopeOp::evaluate(Evaluation &evaluation) {
   const HostTensor &x = evaluation.operand(0);
@@ -47,8 +49,8 @@ LogicalResult RopeOp::evaluate(Evaluation &evaluation) {
     const double position = static_cast<double>(row % seq);
     for (int64_t head = 0; head < width; head += headDim) {
       for (int64_t i = 0; i < headDim / 2; ++i) {
-        const double angle =
-            direction * position * std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(headDim));
+        const double angle = direction * position *
+                             std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(headDim));
         const int64_t first = row * width + head + i, second = first + headDim / 2;
         y[first] = x[first] * std::cos(angle) - x[second] * std::sin(angle);
         y[second] = x[second] * std::cos(angle) + x[first] * std::sin(angle);
@@ -61,12 +63,14 @@ LogicalResult RopeOp::evaluate(Evaluation &evaluation) {
 LogicalResult RopeOp::buildAdjoint(AdjointBuilder &adjoint) {
   Value dy = adjoint.cotangent(0);
   if (dy && adjoint.needed(0))
-    adjoint.setOperandCotangent(0, RopeOp::create(adjoint.builder, adjoint.loc, dy, getHeads(), getTheta(),
-                                                  !getInverse()));
+    adjoint.setOperandCotangent(
+        0, RopeOp::create(adjoint.builder, adjoint.loc, dy, getHeads(), getTheta(), !getInverse()));
   return success();
 }
 
-std::string RopeOp::commandKind() { return "rope"; }
+std::string RopeOp::commandKind() {
+  return "rope";
+}
 void RopeOp::commandAttributes(NamedAttrList &attributes) {
   const int64_t heads = static_cast<int64_t>(getHeads());
   setInteger(attributes, getContext(), "heads", heads);
@@ -74,6 +78,8 @@ void RopeOp::commandAttributes(NamedAttrList &attributes) {
   setNumber(attributes, getContext(), "theta", getTheta().convertToDouble());
   setInteger(attributes, getContext(), "inverse", getInverse());
 }
-LogicalResult RopeOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) { return failure(); }
+LogicalResult RopeOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
+  return failure();
+}
 
 } // namespace sluice

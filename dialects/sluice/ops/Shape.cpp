@@ -6,7 +6,8 @@ using namespace mlir;
 
 namespace sluice {
 
-// ----- reshape ---------------------------------------------------------------------------------------------------
+// ----- reshape
+// ---------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -23,9 +24,10 @@ std::pair<int64_t, Dim> splitNumber(const Dim &product) {
 
 } // namespace
 
-LogicalResult ReshapeOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
-                                          DictionaryAttr attributes, OpaqueProperties properties,
-                                          RegionRange regions, llvm::SmallVectorImpl<Type> &types) {
+LogicalResult ReshapeOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                          ValueRange operands, DictionaryAttr attributes,
+                                          OpaqueProperties properties, RegionRange regions,
+                                          llvm::SmallVectorImpl<Type> &types) {
   Adaptor op(operands, attributes, properties, regions);
   int64_t known = 1, rest = -1;
   llvm::SmallVector<Dim> dims;
@@ -34,7 +36,8 @@ LogicalResult ReshapeOp::inferReturnTypes(MLIRContext *, std::optional<Location>
     if (size == -1 && rest == -1)
       rest = static_cast<int64_t>(axis);
     else if (size < 0)
-      return emitOptionalError(location, "'sluice.reshape' op sizes must not be negative, one may be -1, found ",
+      return emitOptionalError(location,
+                               "'sluice.reshape' op sizes must not be negative, one may be -1, found ",
                                listText(op.getShape()));
     else
       known *= size;
@@ -50,9 +53,15 @@ LogicalResult ReshapeOp::inferReturnTypes(MLIRContext *, std::optional<Location>
   return success();
 }
 
-LogicalResult ReshapeOp::verify() { return success(); }
-OpCounts ReshapeOp::count() { return {}; }
-RecomputeCost ReshapeOp::recomputeCost() { return RecomputeCost::Free; }
+LogicalResult ReshapeOp::verify() {
+  return success();
+}
+OpCounts ReshapeOp::count() {
+  return {};
+}
+RecomputeCost ReshapeOp::recomputeCost() {
+  return RecomputeCost::Free;
+}
 
 LogicalResult ReshapeOp::evaluate(Evaluation &evaluation) {
   evaluation.result(0).values = evaluation.operand(0).values;
@@ -66,31 +75,43 @@ LogicalResult ReshapeOp::buildAdjoint(AdjointBuilder &adjoint) {
   return success();
 }
 
-std::string ReshapeOp::commandKind() { return "copy"; }
+std::string ReshapeOp::commandKind() {
+  return "copy";
+}
 void ReshapeOp::commandAttributes(NamedAttrList &) {}
-LogicalResult ReshapeOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) { return failure(); }
+LogicalResult ReshapeOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
+  return failure();
+}
 
-// ----- transpose -------------------------------------------------------------------------------------------------
+// ----- transpose
+// -------------------------------------------------------------------------------------------------
 
-LogicalResult TransposeOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
-                                            DictionaryAttr attributes, OpaqueProperties properties,
-                                            RegionRange regions, llvm::SmallVectorImpl<Type> &types) {
+LogicalResult TransposeOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                            ValueRange operands, DictionaryAttr attributes,
+                                            OpaqueProperties properties, RegionRange regions,
+                                            llvm::SmallVectorImpl<Type> &types) {
   Adaptor op(operands, attributes, properties, regions);
   llvm::SmallVector<Dim> from = dimsOf(op.getX().getType()), to;
   llvm::SmallVector<int64_t> sorted(op.getPermutation());
   llvm::sort(sorted);
   if (!llvm::equal(sorted, llvm::seq<int64_t>(0, static_cast<int64_t>(from.size()))))
-    return emitOptionalError(location, "'sluice.transpose' op permutation must name each of the ", from.size(),
-                             " axes once, found ", listText(op.getPermutation()));
+    return emitOptionalError(location, "'sluice.transpose' op permutation must name each of the ",
+                             from.size(), " axes once, found ", listText(op.getPermutation()));
   for (int64_t axis : op.getPermutation())
     to.push_back(from[axis]);
   types.push_back(tensorOf(to, elementTypeOf(op.getX())));
   return success();
 }
 
-LogicalResult TransposeOp::verify() { return success(); }
-OpCounts TransposeOp::count() { return {}; }
-RecomputeCost TransposeOp::recomputeCost() { return RecomputeCost::Free; }
+LogicalResult TransposeOp::verify() {
+  return success();
+}
+OpCounts TransposeOp::count() {
+  return {};
+}
+RecomputeCost TransposeOp::recomputeCost() {
+  return RecomputeCost::Free;
+}
 
 LogicalResult TransposeOp::evaluate(Evaluation &evaluation) {
   const HostTensor &x = evaluation.operand(0);
@@ -116,10 +137,14 @@ LogicalResult TransposeOp::buildAdjoint(AdjointBuilder &adjoint) {
   return success();
 }
 
-std::string TransposeOp::commandKind() { return "transpose"; }
+std::string TransposeOp::commandKind() {
+  return "transpose";
+}
 void TransposeOp::commandAttributes(NamedAttrList &attributes) {
   setText(attributes, getContext(), "permutation", commaText(getPermutation()));
 }
-LogicalResult TransposeOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) { return failure(); }
+LogicalResult TransposeOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
+  return failure();
+}
 
 } // namespace sluice

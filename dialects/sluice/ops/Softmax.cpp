@@ -8,8 +8,8 @@ using namespace mlir;
 
 namespace sluice {
 
-LogicalResult SoftmaxOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
-                                          DictionaryAttr, OpaqueProperties, RegionRange,
+LogicalResult SoftmaxOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                          ValueRange operands, DictionaryAttr, OpaqueProperties, RegionRange,
                                           llvm::SmallVectorImpl<Type> &types) {
   if (failed(inferRank(location, "softmax", "x", operands[0], 1)))
     return failure();
@@ -25,7 +25,9 @@ OpCounts SoftmaxOp::count() {
   return OpCounts::same(each.times(elementCount(getX())));
 }
 
-RecomputeCost SoftmaxOp::recomputeCost() { return RecomputeCost::Cheap; }
+RecomputeCost SoftmaxOp::recomputeCost() {
+  return RecomputeCost::Cheap;
+}
 
 LogicalResult SoftmaxOp::evaluate(Evaluation &evaluation) {
   const HostTensor &x = evaluation.operand(0);
@@ -48,9 +50,9 @@ LogicalResult SoftmaxOp::buildAdjoint(AdjointBuilder &adjoint) {
   if (!dy || !adjoint.needed(0))
     return success();
   // dx = y (dy - sum(dy y)).
-  Value product = buildMap(adjoint.builder, adjoint.loc, {getY(), dy}, [](OpBuilder &b, Location loc, ValueRange v) {
-    return Scalars(b, loc).multiply(v[0], v[1]);
-  });
+  Value product =
+      buildMap(adjoint.builder, adjoint.loc, {getY(), dy},
+               [](OpBuilder &b, Location loc, ValueRange v) { return Scalars(b, loc).multiply(v[0], v[1]); });
   Value sum = reduceRows(adjoint.builder, adjoint.loc, product);
   auto body = [](OpBuilder &b, Location loc, ValueRange v) {
     Scalars scalars(b, loc);
@@ -60,7 +62,9 @@ LogicalResult SoftmaxOp::buildAdjoint(AdjointBuilder &adjoint) {
   return success();
 }
 
-std::string SoftmaxOp::commandKind() { return ""; }
+std::string SoftmaxOp::commandKind() {
+  return "";
+}
 void SoftmaxOp::commandAttributes(NamedAttrList &) {}
 
 LogicalResult SoftmaxOp::decompose(OpBuilder &builder, llvm::SmallVectorImpl<Value> &results) {

@@ -8,11 +8,13 @@ using namespace mlir;
 
 namespace sluice {
 
-// ----- random_normal ---------------------------------------------------------------------------------------------
+// ----- random_normal
+// ---------------------------------------------------------------------------------------------
 
-LogicalResult RandomNormalOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
-                                               DictionaryAttr attributes, OpaqueProperties properties,
-                                               RegionRange regions, llvm::SmallVectorImpl<Type> &types) {
+LogicalResult RandomNormalOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                               ValueRange operands, DictionaryAttr attributes,
+                                               OpaqueProperties properties, RegionRange regions,
+                                               llvm::SmallVectorImpl<Type> &types) {
   Adaptor op(operands, attributes, properties, regions);
   auto type = dyn_cast<RankedTensorType>(op.getType());
   if (!type || !type.hasStaticShape())
@@ -23,8 +25,8 @@ LogicalResult RandomNormalOp::inferReturnTypes(MLIRContext *, std::optional<Loca
 }
 
 OpCounts RandomNormalOp::count() {
-  // A pair of draws (Box-Muller): log, sqrt, cos, sin; products for the angle, the radius, the two draws and their
-  // deviations; the integer work of Philox counts once a draw.
+  // A pair of draws (Box-Muller): log, sqrt, cos, sin; products for the angle, the radius, the two draws and
+  // their deviations; the integer work of Philox counts once a draw.
   const Count draws = elementCount(getValues()), pairs = (draws + 1) / 2;
   ClassCounts counts;
   counts.transcendental = 3 * pairs;
@@ -34,26 +36,34 @@ OpCounts RandomNormalOp::count() {
   return OpCounts::same(counts);
 }
 
-RecomputeCost RandomNormalOp::recomputeCost() { return RecomputeCost::Cheap; }
+RecomputeCost RandomNormalOp::recomputeCost() {
+  return RecomputeCost::Cheap;
+}
 
 LogicalResult RandomNormalOp::evaluate(Evaluation &evaluation) {
   HostTensor &values = evaluation.result(0);
   const auto seed = static_cast<uint64_t>(static_cast<int64_t>(evaluation.operand(0)[0]));
   const PhiloxStream stream(seed, streamKey(std::string_view(getStream().data(), getStream().size())));
   for (int64_t i = 0; i < values.size(); ++i)
-    values[i] = static_cast<float>(getStandardDeviation().convertToDouble() * stream.normal(static_cast<uint64_t>(i)));
+    values[i] = static_cast<float>(getStandardDeviation().convertToDouble() *
+                                   stream.normal(static_cast<uint64_t>(i)));
   return success();
 }
 
-std::string RandomNormalOp::commandKind() { return "random_normal"; }
+std::string RandomNormalOp::commandKind() {
+  return "random_normal";
+}
 void RandomNormalOp::commandAttributes(NamedAttrList &attributes) {
   setText(attributes, getContext(), "stream", getStream());
   setNumber(attributes, getContext(), "mean", 0.0);
   setNumber(attributes, getContext(), "standard_deviation", getStandardDeviation().convertToDouble());
 }
-LogicalResult RandomNormalOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) { return failure(); }
+LogicalResult RandomNormalOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
+  return failure();
+}
 
-// ----- global_norm -----------------------------------------------------------------------------------------------
+// ----- global_norm
+// -----------------------------------------------------------------------------------------------
 
 LogicalResult GlobalNormOp::inferReturnTypes(MLIRContext *context, std::optional<Location>, ValueRange,
                                              DictionaryAttr, OpaqueProperties, RegionRange,
@@ -71,7 +81,9 @@ OpCounts GlobalNormOp::count() {
   return OpCounts::same(counts);
 }
 
-RecomputeCost GlobalNormOp::recomputeCost() { return RecomputeCost::Never; }
+RecomputeCost GlobalNormOp::recomputeCost() {
+  return RecomputeCost::Never;
+}
 
 LogicalResult GlobalNormOp::evaluate(Evaluation &evaluation) {
   double sum = 0;
@@ -82,14 +94,20 @@ LogicalResult GlobalNormOp::evaluate(Evaluation &evaluation) {
   return success();
 }
 
-std::string GlobalNormOp::commandKind() { return "global_norm"; }
+std::string GlobalNormOp::commandKind() {
+  return "global_norm";
+}
 void GlobalNormOp::commandAttributes(NamedAttrList &) {}
-LogicalResult GlobalNormOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) { return failure(); }
+LogicalResult GlobalNormOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
+  return failure();
+}
 
-// ----- adamw -----------------------------------------------------------------------------------------------------
+// ----- adamw
+// -----------------------------------------------------------------------------------------------------
 
-LogicalResult AdamWOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands, DictionaryAttr,
-                                        OpaqueProperties, RegionRange, llvm::SmallVectorImpl<Type> &types) {
+LogicalResult AdamWOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands,
+                                        DictionaryAttr, OpaqueProperties, RegionRange,
+                                        llvm::SmallVectorImpl<Type> &types) {
   for (unsigned i = 0; i < 4; ++i)
     types.push_back(operands[i].getType());
   return success();
@@ -97,14 +115,15 @@ LogicalResult AdamWOp::inferReturnTypes(MLIRContext *, std::optional<Location>, 
 
 OpCounts AdamWOp::count() {
   const bool clips = getClip().convertToDouble() > 0, decays = getWeightDecay().convertToDouble() != 0;
-  // Per element, as the description writes it: g; exp_avg; exp_avg_sq; decay; two corrections, root, epsilon, ratio,
-  // rate, difference.
+  // Per element, as the description writes it: g; exp_avg; exp_avg_sq; decay; two corrections, root, epsilon,
+  // ratio, rate, difference.
   ClassCounts each;
   each.divide = 1 + 2 + 1 + 1;
   each.multiply = clips + 2 + 3 + decays + 1;
   each.add = 1 + 1 + decays + 1 + 1;
   ClassCounts counts = each.times(elementCount(getParameter()));
-  // Once: the mean norm, the two corrections 1 - beta^step, rate times decay, the clip's factor and comparison.
+  // Once: the mean norm, the two corrections 1 - beta^step, rate times decay, the clip's factor and
+  // comparison.
   counts.divide += 1 + clips;
   counts.transcendental += 2;
   counts.add += 2 + clips;
@@ -113,14 +132,18 @@ OpCounts AdamWOp::count() {
   return OpCounts::same(counts);
 }
 
-RecomputeCost AdamWOp::recomputeCost() { return RecomputeCost::Never; }
+RecomputeCost AdamWOp::recomputeCost() {
+  return RecomputeCost::Never;
+}
 
 LogicalResult AdamWOp::evaluate(Evaluation &evaluation) {
-  const double rate = evaluation.operand(4)[0], step = evaluation.operand(5)[0], tokens = evaluation.operand(6)[0];
+  const double rate = evaluation.operand(4)[0], step = evaluation.operand(5)[0],
+               tokens = evaluation.operand(6)[0];
   const double norm = evaluation.operand(7)[0] / tokens, clip = getClip().convertToDouble();
   const double beta1 = getBeta1().convertToDouble(), beta2 = getBeta2().convertToDouble();
   const double decay = getWeightDecay().convertToDouble(), epsilon = getEpsilon().convertToDouble();
-  HostTensor &parameter = evaluation.result(0), &average = evaluation.result(1), &square = evaluation.result(2);
+  HostTensor &parameter = evaluation.result(0), &average = evaluation.result(1),
+             &square = evaluation.result(2);
   parameter.values = evaluation.operand(0).values;
   average.values = evaluation.operand(1).values;
   square.values = evaluation.operand(2).values;
@@ -138,7 +161,9 @@ LogicalResult AdamWOp::evaluate(Evaluation &evaluation) {
   return success();
 }
 
-std::string AdamWOp::commandKind() { return "adamw"; }
+std::string AdamWOp::commandKind() {
+  return "adamw";
+}
 void AdamWOp::commandAttributes(NamedAttrList &attributes) {
   MLIRContext *context = getContext();
   setNumber(attributes, context, "beta1", getBeta1().convertToDouble());
@@ -147,6 +172,8 @@ void AdamWOp::commandAttributes(NamedAttrList &attributes) {
   setNumber(attributes, context, "weight_decay", getWeightDecay().convertToDouble());
   setNumber(attributes, context, "clip", getClip().convertToDouble());
 }
-LogicalResult AdamWOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) { return failure(); }
+LogicalResult AdamWOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
+  return failure();
+}
 
 } // namespace sluice

@@ -231,6 +231,7 @@ sluice.graph @g(%x: tensor<2x3xf32>, %i: tensor<2x2xi32>) {
 // -----
 
 sluice.graph @g(%x: tensor<2x3xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
   // expected-error @+1 {{op inferred type(s) 'tensor<2x1xf32>' are incompatible with return type(s) of operation 'tensor<2x3xf32>'}}
   %z = sluice.reduce %x {axes = array<i64: 1>} : (tensor<2x3xf32>) -> tensor<2x3xf32>
   sluice.return %z ["z"] : tensor<2x3xf32>
