@@ -4,6 +4,8 @@
 
 #include "codegen/kernel/Program.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
 
 #include <queue>
 
@@ -53,11 +55,27 @@ public:
     }
     if (emitted != units.size())
       return graph.emitError("form-kernels made kernels that wait for each other");
-    eraseDeadOps(graph);
+    eraseOutlined();
     return success();
   }
 
 private:
+  /// Erases what kernels have cloned. Views and members alternate in chains, so no sweep in block order would do.
+  void eraseOutlined() {
+    llvm::SetVector<Operation *> pending;
+    for (Operation &op : *graph.getBlock())
+      pending.insert(&op);
+    while (!pending.empty()) {
+      Operation *op = pending.pop_back_val();
+      if (!isOpTriviallyDead(op))
+        continue;
+      for (Value operand : op->getOperands())
+        if (Operation *source = operand.getDefiningOp())
+          pending.insert(source);
+      op->erase();
+    }
+  }
+
   void collectUnits() {
     for (auto [index, group] : llvm::enumerate(groups.groups())) {
       if (group.members.empty())
