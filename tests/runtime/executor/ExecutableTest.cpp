@@ -2,6 +2,7 @@
 #include "runtime/executor/Inspect.h"
 #include "runtime/schema/ExecutableDescription.h"
 #include "runtime/support/File.h"
+#include "runtime/support/Hash.h"
 #include "tests/runtime/executor/TinyModel.h"
 
 #include <algorithm>
@@ -96,6 +97,41 @@ TEST(Executable, EveryBitFlipIsRefused) {
       damaged[position] ^= static_cast<char>(1 << bit);
       expectRefused(parseExecutable(damaged, "model.slx"), concat("byte ", position, ", bit ", bit));
     }
+}
+
+/// With the hash made right again, only the verifier and the rules stand between a damaged file and the
+/// reader: they may accept it (a changed name is a fine name), but nothing may be read outside the file.
+TEST(Executable, DamageBehindAValidHashIsReadSafely) {
+  std::string bytes = serializeExecutable(model());
+  std::string digest;
+  std::string hex = parseExecutable(bytes, "model.slx")->sha256;
+  for (size_t index = 0; index < hex.size(); index += 2)
+    digest += static_cast<char>(std::stoi(hex.substr(index, 2), nullptr, 16));
+  size_t place = bytes.find(digest);
+  ASSERT_NE(place, std::string::npos);
+  int refused = 0, accepted = 0;
+  for (size_t position = 0; position < bytes.size(); position += 3) {
+    if (position >= place && position < place + digest.size())
+      continue;
+    for (unsigned char mask : {0x01, 0x80, 0xff}) {
+      std::string damaged = bytes;
+      damaged[position] = static_cast<char>(damaged[position] ^ mask);
+      std::string unhashed = damaged;
+      std::fill_n(unhashed.begin() + static_cast<ptrdiff_t>(place), digest.size(), '\0');
+      Sha256 hash;
+      hash.update(unhashed);
+      std::array<uint8_t, 32> right = hash.finish();
+      std::copy(right.begin(), right.end(), damaged.begin() + static_cast<ptrdiff_t>(place));
+      StatusOr<Executable> loaded = parseExecutable(std::move(damaged), "model.slx");
+      ++(loaded.ok() ? accepted : refused);
+      if (loaded.ok())
+        EXPECT_TRUE(checkExecutable(loaded->description, "model.slx").ok());
+      else
+        EXPECT_EQ(exitCode(loaded.status()), ExitCode::BadInput) << loaded.status().ToString();
+    }
+  }
+  EXPECT_GT(refused, 1000);
+  EXPECT_GT(accepted, 100);
 }
 
 TEST(Executable, ForeignFilesAreRefused) {
