@@ -78,7 +78,8 @@ Tensor Arguments::resolve(const Operand &operand, std::string_view side, size_t 
 
 Tensor Arguments::typed(Tensor tensor, ElementType type, std::string_view side, size_t index) {
   if (first.ok() && tensor.type != type) {
-    fail(concat(side, " ", index, " must be ", elementTypeName(type), ", found ", elementTypeName(tensor.type)));
+    fail(concat(side, " ", index, " must be ", elementTypeName(type), ", found ",
+                elementTypeName(tensor.type)));
     return {};
   }
   return tensor;
@@ -96,9 +97,13 @@ Tensor Arguments::anyOutput(size_t index) {
   return first.ok() ? resolve(context.command.outputs[index], "output", index) : Tensor{};
 }
 
-Tensor Arguments::input(size_t index, ElementType type) { return typed(anyInput(index), type, "input", index); }
+Tensor Arguments::input(size_t index, ElementType type) {
+  return typed(anyInput(index), type, "input", index);
+}
 
-Tensor Arguments::output(size_t index, ElementType type) { return typed(anyOutput(index), type, "output", index); }
+Tensor Arguments::output(size_t index, ElementType type) {
+  return typed(anyOutput(index), type, "output", index);
+}
 
 int64_t Arguments::integer(std::string_view name, int64_t least, int64_t most) {
   StatusOr<int64_t> value = context.command.integer(name);

@@ -1,5 +1,5 @@
-// Checked access to a command's operands and attributes. Commands come from a file and are never trusted: every
-// range, shape and attribute is checked here before a kernel sees a pointer.
+// Checked access to a command's operands and attributes. Commands come from a file and are never trusted:
+// every range, shape and attribute is checked here before a kernel sees a pointer.
 #pragma once
 
 #include "runtime/device/cpu/Kernel.h"

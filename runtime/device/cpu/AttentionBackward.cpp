@@ -8,9 +8,9 @@
 namespace sluice::cpu {
 namespace {
 
-/// One key/value head of one sequence: it owns dk and dv, and dq of the query heads that read it, which come in
-/// increasing order. Formulas of Dao et al. 2022 (FlashAttention, algorithm 4): P = exp(scale q k^T - lse),
-/// dv = P^T dout, dS = scale P (dout v^T - rowsum(dout * out)), dq = dS k, dk = dS^T q.
+/// One key/value head of one sequence: it owns dk and dv, and dq of the query heads that read it, which come
+/// in increasing order. Formulas of Dao et al. 2022 (FlashAttention, algorithm 4): P = exp(scale q k^T -
+/// lse), dv = P^T dout, dS = scale P (dout v^T - rowsum(dout * out)), dq = dS k, dk = dS^T q.
 struct BackwardTile {
   AttentionShape shape;
   const float *q, *k, *v, *out, *lse, *dout;
@@ -46,8 +46,8 @@ struct BackwardTile {
       const int64_t block = std::min(keyBlock, limit - keyBegin), key = keyAt + keyBegin * kw;
       simdGemm(count, block, h, matrixView(q + at, qw, false), matrixView(k + key, kw, true), p, block, false,
                gemmScratch);
-      simdGemm(count, block, h, matrixView(dout + at, qw, false), matrixView(v + key, kw, true), ds, block, false,
-               gemmScratch);
+      simdGemm(count, block, h, matrixView(dout + at, qw, false), matrixView(v + key, kw, true), ds, block,
+               false, gemmScratch);
       for (int64_t i = 0; i < count; ++i) {
         float *pRow = p + i * block, *dsRow = ds + i * block;
         const int64_t seen = shape.visible(begin + i, keyBegin, block);
@@ -56,12 +56,12 @@ struct BackwardTile {
         std::fill(pRow + seen, pRow + block, 0.0f);
         std::fill(dsRow + seen, dsRow + block, 0.0f);
       }
-      simdGemm(block, h, count, matrixView(p, block, true), matrixView(dout + at, qw, false), dv + key, kw, true,
-               gemmScratch);
+      simdGemm(block, h, count, matrixView(p, block, true), matrixView(dout + at, qw, false), dv + key, kw,
+               true, gemmScratch);
       simdGemm(count, h, block, matrixView(ds, block, false), matrixView(k + key, kw, false), dq + at, qw,
                keyBegin > 0, gemmScratch);
-      simdGemm(block, h, count, matrixView(ds, block, true), matrixView(q + at, qw, false), dk + key, kw, true,
-               gemmScratch);
+      simdGemm(block, h, count, matrixView(ds, block, true), matrixView(q + at, qw, false), dk + key, kw,
+               true, gemmScratch);
     }
   }
 };
@@ -72,7 +72,8 @@ StatusOr<PreparedKernel> prepareAttentionBackward(PrepareContext &context) {
   Arguments arguments(context);
   arguments.inputs(6);
   arguments.outputs(3);
-  const Tensor q = arguments.input(0), k = arguments.input(1), v = arguments.input(2), out = arguments.input(3);
+  const Tensor q = arguments.input(0), k = arguments.input(1), v = arguments.input(2),
+               out = arguments.input(3);
   const Tensor lse = arguments.input(4), dout = arguments.input(5);
   const Tensor dq = arguments.output(0), dk = arguments.output(1), dv = arguments.output(2);
   const AttentionShape shape = attentionShape(arguments, q, k, v);
@@ -82,12 +83,14 @@ StatusOr<PreparedKernel> prepareAttentionBackward(PrepareContext &context) {
   arguments.elements(lse, shape.batch * shape.heads * shape.sequence, "lse");
   SLUICE_RETURN_IF_ERROR(arguments.status());
 
-  const BackwardTile body{shape, q.f32(), k.f32(), v.f32(), out.f32(), lse.f32(), dout.f32(), dq.f32(), dk.f32(), dv.f32()};
+  const BackwardTile body{shape,     q.f32(),    k.f32(),  v.f32(),  out.f32(),
+                          lse.f32(), dout.f32(), dq.f32(), dk.f32(), dv.f32()};
   const int64_t h = shape.headDim;
   PreparedKernel kernel;
-  kernel.scratchBytes = floatBytes(queryBlock * (2 * keyBlock + 1)) +
-                        std::max({simdGemmScratchBytes(queryBlock, keyBlock, h), simdGemmScratchBytes(queryBlock, h, keyBlock),
-                                  simdGemmScratchBytes(keyBlock, h, queryBlock)});
+  kernel.scratchBytes =
+      floatBytes(queryBlock * (2 * keyBlock + 1)) +
+      std::max({simdGemmScratchBytes(queryBlock, keyBlock, h), simdGemmScratchBytes(queryBlock, h, keyBlock),
+                simdGemmScratchBytes(keyBlock, h, queryBlock)});
   kernel.stages.push_back({shape.batch * shape.keyHeads, [=](const Tile &tile) {
                              body.run(tile.index / shape.keyHeads, tile.index % shape.keyHeads, tile.scratch);
                            }});

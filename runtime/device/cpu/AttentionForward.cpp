@@ -29,7 +29,8 @@ AttentionShape attentionShape(Arguments &arguments, const Tensor &q, const Tenso
 
 namespace {
 
-/// One block of queries of one head, with the online softmax of Milakov and Gimelshein 2018 over blocks of keys.
+/// One block of queries of one head, with the online softmax of Milakov and Gimelshein 2018 over blocks of
+/// keys.
 struct ForwardTile {
   AttentionShape shape;
   const float *q, *k, *v;
@@ -52,8 +53,8 @@ struct ForwardTile {
     const int64_t limit = shape.keyLimit(begin, count);
     for (int64_t keyBegin = 0; keyBegin < limit; keyBegin += keyBlock) {
       const int64_t block = std::min(keyBlock, limit - keyBegin);
-      simdGemm(count, block, h, matrixView(queries, qw, false), matrixView(keys + keyBegin * kw, kw, true), scores,
-               block, false, gemmScratch);
+      simdGemm(count, block, h, matrixView(queries, qw, false), matrixView(keys + keyBegin * kw, kw, true),
+               scores, block, false, gemmScratch);
       for (int64_t i = 0; i < count; ++i) {
         float *row = scores + i * block;
         const int64_t seen = shape.visible(begin + i, keyBegin, block);
@@ -67,8 +68,8 @@ struct ForwardTile {
         }
         std::fill(row + seen, row + block, 0.0f);
       }
-      simdGemm(count, h, block, matrixView(scores, block, false), matrixView(values + keyBegin * kw, kw, false), sum, h,
-               keyBegin > 0, gemmScratch);
+      simdGemm(count, h, block, matrixView(scores, block, false),
+               matrixView(values + keyBegin * kw, kw, false), sum, h, keyBegin > 0, gemmScratch);
     }
     for (int64_t i = 0; i < count; ++i) {
       rowScale(sum + i * h, h, 1.0f / mass[i], out + (batch * shape.sequence + begin + i) * qw + head * h);
@@ -93,13 +94,15 @@ StatusOr<PreparedKernel> prepareAttentionForward(PrepareContext &context) {
   const ForwardTile body{shape, q.f32(), k.f32(), v.f32(), out.f32(), lse.f32()};
   PreparedKernel kernel;
   const int64_t h = shape.headDim;
-  kernel.scratchBytes = floatBytes(queryBlock * (keyBlock + 2)) + floatBytes(queryBlock * h) +
-                        std::max(simdGemmScratchBytes(queryBlock, keyBlock, h), simdGemmScratchBytes(queryBlock, h, keyBlock));
+  kernel.scratchBytes =
+      floatBytes(queryBlock * (keyBlock + 2)) + floatBytes(queryBlock * h) +
+      std::max(simdGemmScratchBytes(queryBlock, keyBlock, h), simdGemmScratchBytes(queryBlock, h, keyBlock));
   const int64_t heads = shape.batch * shape.heads, blocks = shape.queryBlocks();
   kernel.stages.push_back({heads * blocks, [=](const Tile &tile) {
                              // Later queries see more keys when causal: the largest tiles come first.
                              const int64_t block = blocks - 1 - tile.index / heads, head = tile.index % heads;
-                             body.run(head / shape.heads, head % shape.heads, block * queryBlock, tile.scratch);
+                             body.run(head / shape.heads, head % shape.heads, block * queryBlock,
+                                      tile.scratch);
                            }});
   return kernel;
 }

@@ -3,8 +3,8 @@
 
 #include <array>
 
-// The general contraction of two operands, "bij,bjk->bik": plain loops over strides, summed in double. Products that
-// matter are planned as gemm; this one has to be right for anything.
+// The general contraction of two operands, "bij,bjk->bik": plain loops over strides, summed in double.
+// Products that matter are planned as gemm; this one has to be right for anything.
 namespace sluice::cpu {
 namespace {
 
@@ -23,8 +23,8 @@ std::vector<Index> readEquation(Arguments &arguments, const std::array<const Ten
     arguments.require(false, "attribute 'equation' must look like ij,jk->ik");
     return {};
   }
-  const std::array<std::string, 3> names = {equation.substr(0, comma), equation.substr(comma + 1, arrow - comma - 1),
-                                            equation.substr(arrow + 2)};
+  const std::array<std::string, 3> names = {
+      equation.substr(0, comma), equation.substr(comma + 1, arrow - comma - 1), equation.substr(arrow + 2)};
   std::vector<Index> indices;
   for (size_t operand = 0; operand < 3; ++operand) {
     const Tensor &tensor = *operands[operand];
@@ -35,13 +35,15 @@ std::vector<Index> readEquation(Arguments &arguments, const std::array<const Ten
     int64_t stride = 1;
     for (size_t i = names[operand].size(); i-- > 0; stride *= tensor.shape[i]) {
       const char name = names[operand][i];
-      auto found = std::find_if(indices.begin(), indices.end(), [=](const Index &index) { return index.name == name; });
+      auto found = std::find_if(indices.begin(), indices.end(),
+                                [=](const Index &index) { return index.name == name; });
       if (found == indices.end()) {
         arguments.require(name >= 'a' && name <= 'z', "the equation's indices must be letters a to z");
         arguments.require(operand < 2, "the result's indices must occur in an operand");
         found = indices.insert(indices.end(), {name, tensor.shape[i], {0, 0, 0}});
       }
-      arguments.require(found->size == tensor.shape[i], concat("index '", std::string(1, name), "' must have one size"));
+      arguments.require(found->size == tensor.shape[i],
+                        concat("index '", std::string(1, name), "' must have one size"));
       arguments.require(operand < 2 || found->strides[2] == 0, "an index may occur once in the result");
       found->strides[operand] += stride;
     }
@@ -76,7 +78,8 @@ StatusOr<PreparedKernel> prepareContract(PrepareContext &context) {
     const bool kept = index.strides[2] != 0;
     (kept ? loops->kept : loops->summed).push_back(index);
     int64_t &count = kept ? loops->keptCount : loops->summedCount;
-    arguments.require(index.size == 0 || count <= (int64_t{1} << 42) / index.size, "the contraction is too large");
+    arguments.require(index.size == 0 || count <= (int64_t{1} << 42) / index.size,
+                      "the contraction is too large");
     count *= index.size;
   }
   SLUICE_RETURN_IF_ERROR(arguments.status());

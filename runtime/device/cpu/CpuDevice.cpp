@@ -48,8 +48,12 @@ public:
       pool.forEach(stage.liveTiles ? stage.liveTiles() : stage.tiles, [&](int64_t tile, int worker) {
         stage.run({tile, worker, scratch[static_cast<size_t>(worker)].data(), workspace.data(), &damage});
       });
+    if (takeProductFailure())
+      return failure("command ", names[index],
+                     ": oneDNN failed inside a product, most likely for lack of memory; use a smaller batch");
     if (damage)
-      return badInputError("command ", names[index], " met an id outside its table; check the data's vocabulary "
+      return badInputError("command ", names[index],
+                           " met an id outside its table; check the data's vocabulary "
                            "against the model's");
     return absl::OkStatus();
   }
@@ -74,7 +78,8 @@ Status checkCommands(absl::Span<const Command> commands, const LoadedKernels &ke
         problems.insert(concat("kernel '", *name, "' is in no loaded image"));
     for (uint32_t dependency : command.dependencies)
       if (dependency >= index)
-        problems.insert(concat("command ", index, " of '", command.origin, "' depends on the later command ", dependency));
+        problems.insert(concat("command ", index, " of '", command.origin, "' depends on the later command ",
+                               dependency));
   }
   if (problems.empty())
     return absl::OkStatus();

@@ -31,7 +31,8 @@ double crossEntropyRow(const float *logits, int64_t vocabulary, int64_t target) 
   return std::log(static_cast<double>(rowSumExp(logits, vocabulary, 1.0f, most))) + most - logits[target];
 }
 
-double crossEntropyGradientRow(const float *logits, int64_t vocabulary, int64_t target, float factor, float *gradient) {
+double crossEntropyGradientRow(const float *logits, int64_t vocabulary, int64_t target, float factor,
+                               float *gradient) {
   if (target < 0) {
     std::fill_n(gradient, vocabulary, 0.0f);
     return 0.0;
@@ -100,9 +101,10 @@ StatusOr<PreparedKernel> prepareCountTargets(PrepareContext &context) {
   arguments.elements(count, 1, "the count");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
-  sumOverTokens(kernel, targets.elements, 1,
-                [=](int64_t token, double *sums) { sums[0] += targets.i32()[token] != ignored; },
-                [=](const double *sums) { *count.f32() = static_cast<float>(sums[0]); });
+  sumOverTokens(
+      kernel, targets.elements, 1,
+      [=](int64_t token, double *sums) { sums[0] += targets.i32()[token] != ignored; },
+      [=](const double *sums) { *count.f32() = static_cast<float>(sums[0]); });
   return kernel;
 }
 

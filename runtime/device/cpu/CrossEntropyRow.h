@@ -19,8 +19,10 @@ Targets readTargets(Arguments &arguments, size_t input, int64_t tokens, int64_t 
 
 /// logsumexp(logits) - logits[target]; 0 for target -1.
 double crossEntropyRow(const float *logits, int64_t vocabulary, int64_t target);
-/// The same; writes factor * (softmax(logits) - onehot(target)) to gradient (zeros for target -1), which may be logits.
-double crossEntropyGradientRow(const float *logits, int64_t vocabulary, int64_t target, float factor, float *gradient);
+/// The same; writes factor * (softmax(logits) - onehot(target)) to gradient (zeros for target -1), which may
+/// be logits.
+double crossEntropyGradientRow(const float *logits, int64_t vocabulary, int64_t target, float factor,
+                               float *gradient);
 /// loss = the sum of losses[0 .. tokens) in order.
 void sumLosses(const double *losses, int64_t tokens, float *loss);
 

@@ -1,4 +1,5 @@
-// Copies of parameters in layouts that the products prefer: made at prepare, written anew when parameters change.
+// Copies of parameters in layouts that the products prefer: made at prepare, written anew when parameters
+// change.
 #pragma once
 
 #include "runtime/device/cpu/Memory.h"
@@ -19,7 +20,8 @@ struct PackedParameter {
 class DerivedState {
 public:
   /// A packed copy of `source` for `product`, allocated but not yet written; null when B is used in place.
-  StatusOr<std::shared_ptr<PackedParameter>> add(std::shared_ptr<const TiledProduct> product, const float *source);
+  StatusOr<std::shared_ptr<PackedParameter>> add(std::shared_ptr<const TiledProduct> product,
+                                                 const float *source);
   /// The number of blocks to refresh.
   int64_t tiles() const;
   /// Writes one block from its parameter.

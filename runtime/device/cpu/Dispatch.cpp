@@ -31,8 +31,8 @@ StatusOr<PreparedKernel> prepareDispatch(PrepareContext &context) {
   return kernel;
 }
 
-void combineRange(const RoutingBuffer &routing, const float *rows, const float *gates, int64_t width, float *out,
-                  int64_t begin, int64_t end) {
+void combineRange(const RoutingBuffer &routing, const float *rows, const float *gates, int64_t width,
+                  float *out, int64_t begin, int64_t end) {
   for (int64_t token = begin; token < end; ++token)
     for (int64_t j = 0; j < routing.topK; ++j) {
       const int64_t slot = token * routing.topK + j;
@@ -45,16 +45,19 @@ void combineRange(const RoutingBuffer &routing, const float *rows, const float *
     }
 }
 
-Stage combineStage(const RoutingBuffer &routing, const float *rows, const float *gates, int64_t width, float *out) {
+Stage combineStage(const RoutingBuffer &routing, const float *rows, const float *gates, int64_t width,
+                   float *out) {
   return rangeStage(routing.tokens, 32, [=](int64_t begin, int64_t end) {
     combineRange(routing, rows, gates, width, out, begin, end);
   });
 }
 
-Stage gateGradientStage(const RoutingBuffer &routing, const float *dout, const float *rows, int64_t width, float *dgates) {
+Stage gateGradientStage(const RoutingBuffer &routing, const float *dout, const float *rows, int64_t width,
+                        float *dgates) {
   return rangeStage(routing.rows(), 64, [=](int64_t begin, int64_t end) {
     for (int64_t slot = begin; slot < end; ++slot)
-      dgates[slot] = rowDot(dout + slot / routing.topK * width, rows + routing.slotRow()[slot] * width, width);
+      dgates[slot] =
+          rowDot(dout + slot / routing.topK * width, rows + routing.slotRow()[slot] * width, width);
   });
 }
 
@@ -62,7 +65,8 @@ StatusOr<PreparedKernel> prepareCombine(PrepareContext &context) {
   Arguments arguments(context);
   arguments.inputs(2, 3);
   arguments.outputs(1);
-  const Tensor rows = arguments.input(0), buffer = arguments.input(1, ElementType::I32), out = arguments.output(0);
+  const Tensor rows = arguments.input(0), buffer = arguments.input(1, ElementType::I32),
+               out = arguments.output(0);
   const int64_t tokens = out.rows(), width = out.dim(-1);
   const RoutingBuffer routing = routingBuffer(arguments, buffer, tokens);
   const Tensor gates = arguments.inputCount() == 3 ? arguments.input(2) : Tensor{};
@@ -71,7 +75,8 @@ StatusOr<PreparedKernel> prepareCombine(PrepareContext &context) {
   arguments.elements(rows, routing.rows() * width, "ye");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
-  kernel.stages.push_back(combineStage(routing, rows.f32(), gates.data ? gates.f32() : nullptr, width, out.f32()));
+  kernel.stages.push_back(
+      combineStage(routing, rows.f32(), gates.data ? gates.f32() : nullptr, width, out.f32()));
   return kernel;
 }
 
@@ -79,7 +84,8 @@ StatusOr<PreparedKernel> prepareCombineGateGradient(PrepareContext &context) {
   Arguments arguments(context);
   arguments.inputs(3);
   arguments.outputs(1);
-  const Tensor dout = arguments.input(0), rows = arguments.input(1), buffer = arguments.input(2, ElementType::I32);
+  const Tensor dout = arguments.input(0), rows = arguments.input(1),
+               buffer = arguments.input(2, ElementType::I32);
   const Tensor dgates = arguments.output(0);
   const int64_t tokens = dout.rows(), width = dout.dim(-1);
   const RoutingBuffer routing = routingBuffer(arguments, buffer, tokens);

@@ -30,7 +30,8 @@ PreparedKernel lookup(const Tensor &ids, const Tensor &table, const Tensor &y, i
 }
 
 /// dtable[ids[i]] += dy[i] in increasing i. Tiles own columns, so that each sum has one owner and one order.
-PreparedKernel scatterAdd(const Tensor &ids, const Tensor &dy, const Tensor &dtable, int64_t width, bool accumulate) {
+PreparedKernel scatterAdd(const Tensor &ids, const Tensor &dy, const Tensor &dtable, int64_t width,
+                          bool accumulate) {
   const int64_t count = dtable.dim(0);
   PreparedKernel kernel;
   if (!accumulate)
@@ -60,7 +61,8 @@ StatusOr<PreparedKernel> prepareLookup(PrepareContext &context, size_t idsIndex,
   const Tensor ids = arguments.input(idsIndex, ElementType::I32), table = arguments.anyInput(tableIndex);
   const Tensor y = arguments.anyOutput(0);
   arguments.require(table.rank() >= 1, "the table must have at least one dimension");
-  arguments.require(table.type == y.type && elementSize(table.type) == 4, "table and result must have one 4-byte type");
+  arguments.require(table.type == y.type && elementSize(table.type) == 4,
+                    "table and result must have one 4-byte type");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   int64_t width = 1;
   for (int64_t i = 1; i < table.rank(); ++i)
@@ -72,15 +74,20 @@ StatusOr<PreparedKernel> prepareLookup(PrepareContext &context, size_t idsIndex,
 
 } // namespace
 
-StatusOr<PreparedKernel> prepareEmbedding(PrepareContext &context) { return prepareLookup(context, 0, 1); }
+StatusOr<PreparedKernel> prepareEmbedding(PrepareContext &context) {
+  return prepareLookup(context, 0, 1);
+}
 
-StatusOr<PreparedKernel> prepareGather(PrepareContext &context) { return prepareLookup(context, 1, 0); }
+StatusOr<PreparedKernel> prepareGather(PrepareContext &context) {
+  return prepareLookup(context, 1, 0);
+}
 
 StatusOr<PreparedKernel> prepareEmbeddingGradient(PrepareContext &context) {
   Arguments arguments(context);
   arguments.inputs(2);
   arguments.outputs(1);
-  const Tensor ids = arguments.input(0, ElementType::I32), dy = arguments.input(1), dtable = arguments.output(0);
+  const Tensor ids = arguments.input(0, ElementType::I32), dy = arguments.input(1),
+               dtable = arguments.output(0);
   const bool accumulate = arguments.flag("accumulate");
   arguments.require(dtable.rank() >= 1, "the table's gradient must have at least one dimension");
   SLUICE_RETURN_IF_ERROR(arguments.status());
@@ -92,6 +99,8 @@ StatusOr<PreparedKernel> prepareEmbeddingGradient(PrepareContext &context) {
   return scatterAdd(ids, dy, dtable, width, accumulate);
 }
 
-StatusOr<PreparedKernel> prepareGatherGradient(PrepareContext &context) { return prepareEmbeddingGradient(context); }
+StatusOr<PreparedKernel> prepareGatherGradient(PrepareContext &context) {
+  return prepareEmbeddingGradient(context);
+}
 
 } // namespace sluice::cpu

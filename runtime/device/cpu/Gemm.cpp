@@ -21,7 +21,8 @@ StatusOr<PreparedKernel> prepareGemm(PrepareContext &context) {
   shape.depth = transposeA ? a.rows() : a.dim(-1);
   // Like A's, B's leading dimensions are folded into its rows (dW = dy^T x with x [B, S, d]).
   shape.columns = transposeB ? b.rows() : b.dim(-1);
-  arguments.require((transposeB ? b.dim(-1) : b.rows()) == shape.depth, "A and B must agree in the reduced dimension");
+  arguments.require((transposeB ? b.dim(-1) : b.rows()) == shape.depth,
+                    "A and B must agree in the reduced dimension");
   arguments.require(c.rows() == shape.rows && c.dim(-1) == shape.columns, "C must be [M, N] of op(A) op(B)");
   Tensor bias;
   if (arguments.inputCount() == 3) {
@@ -44,8 +45,8 @@ StatusOr<PreparedKernel> prepareGemm(PrepareContext &context) {
   PreparedKernel kernel;
   kernel.scratchBytes = product->scratchBytes();
   kernel.stages.push_back({product->tiles(), [=](const Tile &tile) {
-                             product->run(tile.index, tile.worker, a.f32(), b.f32(), packed ? packed->data() : nullptr,
-                                          c.f32(), tile.scratch);
+                             product->run(tile.index, tile.worker, a.f32(), b.f32(),
+                                          packed ? packed->data() : nullptr, c.f32(), tile.scratch);
                              if (!bias.data)
                                return;
                              const TiledProduct::Range range = product->range(tile.index);

@@ -20,8 +20,8 @@ bool findRowTile(const RoutingBuffer &routing, int64_t index, RowTile &tile) {
   return false;
 }
 
-StatusOr<GroupedProduct> GroupedProduct::create(int64_t columns, int64_t depth, bool transposeB, bool accumulate,
-                                                int workers) {
+StatusOr<GroupedProduct> GroupedProduct::create(int64_t columns, int64_t depth, bool transposeB,
+                                                bool accumulate, int workers) {
   GroupedProduct grouped;
   grouped.columns = columns;
   grouped.depth = depth;
@@ -31,20 +31,23 @@ StatusOr<GroupedProduct> GroupedProduct::create(int64_t columns, int64_t depth, 
   ProductShape shape{groupedTileRows, grouped.tileColumns, depth, depth, leadingB, grouped.tileColumns};
   shape.transposeB = transposeB;
   shape.accumulate = accumulate;
-  SLUICE_ASSIGN_OR_RETURN(grouped.main, VariableProduct::create(shape, VariableProduct::Extent::Rows, groupedTileRows, workers));
+  SLUICE_ASSIGN_OR_RETURN(
+      grouped.main, VariableProduct::create(shape, VariableProduct::Extent::Rows, groupedTileRows, workers));
   shape.columns = grouped.width(grouped.columnTiles() - 1);
-  SLUICE_ASSIGN_OR_RETURN(grouped.edge, VariableProduct::create(shape, VariableProduct::Extent::Rows, groupedTileRows, workers));
+  SLUICE_ASSIGN_OR_RETURN(
+      grouped.edge, VariableProduct::create(shape, VariableProduct::Extent::Rows, groupedTileRows, workers));
   return grouped;
 }
 
-void GroupedProduct::run(int64_t rows, int64_t columnTile, int worker, const float *a, const float *b, float *c,
-                         std::byte *scratch) const {
+void GroupedProduct::run(int64_t rows, int64_t columnTile, int worker, const float *a, const float *b,
+                         float *c, std::byte *scratch) const {
   const float *tileB = b + (transposeB ? column(columnTile) * depth : column(columnTile));
   const VariableProduct &product = columnTile + 1 == columnTiles() ? edge : main;
   product.run(rows, worker, a, tileB, c, scratch);
 }
 
-const float *loadRows(const float *source, int64_t width, const RowTile &tile, int64_t padded, float *scratch) {
+const float *loadRows(const float *source, int64_t width, const RowTile &tile, int64_t padded,
+                      float *scratch) {
   const float *rows = source + tile.begin * width;
   if (padded == tile.count)
     return rows;
@@ -74,14 +77,16 @@ class WeightGradient {
 public:
   static constexpr int64_t depthTile = 256, leftTile = 128, rightTile = 256;
 
-  WeightGradient(const RoutingBuffer &routing, const GradientOperand &left, const GradientOperand &right, float *dw,
-                 bool accumulate)
+  WeightGradient(const RoutingBuffer &routing, const GradientOperand &left, const GradientOperand &right,
+                 float *dw, bool accumulate)
       : routing(routing), left(left), right(right), dw(dw), accumulate(accumulate) {}
 
   int64_t leftTiles() const { return ceilDivide(left.width, leftTile); }
   int64_t rightTiles() const { return ceilDivide(right.width, rightTile); }
   int64_t tiles() const { return routing.experts * leftTiles() * rightTiles(); }
-  static uint64_t operandBytes() { return floatBytes(depthTile * leftTile) + floatBytes(depthTile * rightTile); }
+  static uint64_t operandBytes() {
+    return floatBytes(depthTile * leftTile) + floatBytes(depthTile * rightTile);
+  }
   uint64_t scratchBytes() const { return operandBytes() + productScratch; }
 
   Status prepare(int workers) {
@@ -89,7 +94,8 @@ public:
       const bool lastLeft = index & 1, lastRight = index & 2, adds = index & 4;
       ProductShape shape{};
       shape.rows = lastLeft ? left.width - (leftTiles() - 1) * leftTile : std::min(leftTile, left.width);
-      shape.columns = lastRight ? right.width - (rightTiles() - 1) * rightTile : std::min(rightTile, right.width);
+      shape.columns =
+          lastRight ? right.width - (rightTiles() - 1) * rightTile : std::min(rightTile, right.width);
       shape.depth = depthTile;
       shape.leadingA = left.gathered ? leftTile : left.width;
       shape.leadingB = right.gathered ? rightTile : right.width;
@@ -100,7 +106,8 @@ public:
       SLUICE_ASSIGN_OR_RETURN(made.full, Product::create(shape, workers));
       shape.leadingA = leftTile;
       shape.leadingB = rightTile;
-      SLUICE_ASSIGN_OR_RETURN(made.rest, VariableProduct::create(shape, VariableProduct::Extent::Depth, depthTile, workers));
+      SLUICE_ASSIGN_OR_RETURN(
+          made.rest, VariableProduct::create(shape, VariableProduct::Extent::Depth, depthTile, workers));
       productScratch = std::max({productScratch, made.full->scratchBytes(), made.rest.scratchBytes()});
     }
     return absl::OkStatus();
@@ -121,7 +128,8 @@ public:
     std::byte *scratch = tile.scratch + operandBytes();
     for (int64_t at = begin; at < end; at += depthTile) {
       const int64_t count = std::min(depthTile, end - at);
-      const Pieces &made = pieces[leftIndex + 1 == leftTiles()][rightIndex + 1 == rightTiles()][accumulate || at > begin];
+      const Pieces &made =
+          pieces[leftIndex + 1 == leftTiles()][rightIndex + 1 == rightTiles()][accumulate || at > begin];
       if (count == depthTile) {
         made.full->run(tile.worker, load(left, at, count, count, row, rows, leftTile, leftScratch),
                        load(right, at, count, count, column, columns, rightTile, rightScratch), c, scratch);
@@ -140,9 +148,10 @@ private:
     VariableProduct rest;
   };
 
-  /// Columns [column, column + columns) of rows [at, at + count), with leading dimension `leading`, zero rows behind.
-  void copy(const GradientOperand &operand, int64_t at, int64_t count, int64_t padded, int64_t column, int64_t columns,
-            int64_t leading, float *target) const {
+  /// Columns [column, column + columns) of rows [at, at + count), with leading dimension `leading`, zero rows
+  /// behind.
+  void copy(const GradientOperand &operand, int64_t at, int64_t count, int64_t padded, int64_t column,
+            int64_t columns, int64_t leading, float *target) const {
     for (int64_t i = 0; i < count; ++i) {
       const int64_t slot = operand.gathered ? routing.rowSlot()[at + i] : 0;
       const int64_t row = operand.gathered ? slot / routing.topK : at + i;

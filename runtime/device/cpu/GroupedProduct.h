@@ -21,11 +21,13 @@ inline int64_t rowTileBound(const RoutingBuffer &routing) {
 /// Tile `index`: the full tiles of all experts come first, then the rests. False for a surplus index.
 bool findRowTile(const RoutingBuffer &routing, int64_t index, RowTile &tile);
 
-/// C[rows of an expert, columns] (+)= A[rows, depth] op(B): A and C lie in tile scratch, B is one expert's matrix.
+/// C[rows of an expert, columns] (+)= A[rows, depth] op(B): A and C lie in tile scratch, B is one expert's
+/// matrix.
 class GroupedProduct {
 public:
   /// B is [columns, depth] when transposeB, else [depth, columns].
-  static StatusOr<GroupedProduct> create(int64_t columns, int64_t depth, bool transposeB, bool accumulate, int workers);
+  static StatusOr<GroupedProduct> create(int64_t columns, int64_t depth, bool transposeB, bool accumulate,
+                                         int workers);
 
   int64_t columnTiles() const { return ceilDivide(columns, tileColumns); }
   int64_t column(int64_t columnTile) const { return columnTile * tileColumns; }
@@ -37,8 +39,8 @@ public:
   /// Bytes of a tile's A and C.
   uint64_t bytesA() const { return floatBytes(groupedTileRows * depth); }
   uint64_t bytesC() const { return floatBytes(groupedTileRows * tileColumns); }
-  /// `rows` is a padded count; a has leading dimension depth, rows past the real ones hold zeros; b is the expert's
-  /// whole matrix.
+  /// `rows` is a padded count; a has leading dimension depth, rows past the real ones hold zeros; b is the
+  /// expert's whole matrix.
   void run(int64_t rows, int64_t columnTile, int worker, const float *a, const float *b, float *c,
            std::byte *scratch) const;
 
@@ -48,9 +50,12 @@ private:
   VariableProduct main, edge;
 };
 
-/// The tile's rows of a matrix grouped by expert: in place when their count needs no padding, else copied to `scratch`.
-const float *loadRows(const float *source, int64_t width, const RowTile &tile, int64_t padded, float *scratch);
-/// The tile's rows gathered from token order, times their gates unless `gates` is null, padded with zero rows.
+/// The tile's rows of a matrix grouped by expert: in place when their count needs no padding, else copied to
+/// `scratch`.
+const float *loadRows(const float *source, int64_t width, const RowTile &tile, int64_t padded,
+                      float *scratch);
+/// The tile's rows gathered from token order, times their gates unless `gates` is null, padded with zero
+/// rows.
 const float *gatherRows(const RoutingBuffer &routing, const float *x, const float *gates, int64_t width,
                         const RowTile &tile, int64_t padded, float *scratch);
 
@@ -62,8 +67,8 @@ struct GradientOperand {
   const float *gates = nullptr; // with gathered: [T, K], multiplies each row
 };
 
-/// A stage that computes dw[E, left.width, right.width] (+)= sum over each expert's rows of left^T right, and adds what
-/// it needs to the kernel's scratch.
+/// A stage that computes dw[E, left.width, right.width] (+)= sum over each expert's rows of left^T right, and
+/// adds what it needs to the kernel's scratch.
 Status addWeightGradient(PreparedKernel &kernel, const RoutingBuffer &routing, const GradientOperand &left,
                          const GradientOperand &right, float *dw, bool accumulate, int workers);
 

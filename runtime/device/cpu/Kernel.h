@@ -24,7 +24,7 @@ struct Tile {
 /// Tiles of one stage may run in any order and side by side; a stage starts when the one before has finished.
 struct Stage {
   int64_t tiles;
-  std::function<void(const Tile &)> run;  // must not allocate and must not throw
+  std::function<void(const Tile &)> run;   // must not allocate and must not throw
   std::function<int64_t()> liveTiles = {}; // when set, the count is asked at every execution instead
 };
 
@@ -51,15 +51,18 @@ using PrepareFunction = StatusOr<PreparedKernel> (*)(PrepareContext &context);
 /// The prepare function of a command kind; null for an unknown kind.
 PrepareFunction findKernel(std::string_view kind);
 
-inline int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+inline int64_t ceilDivide(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
 /// Bytes of `count` floats rounded up so that what follows is 64-byte aligned.
-inline uint64_t floatBytes(int64_t count) { return (static_cast<uint64_t>(count) * 4 + 63) / 64 * 64; }
+inline uint64_t floatBytes(int64_t count) {
+  return (static_cast<uint64_t>(count) * 4 + 63) / 64 * 64;
+}
 
 /// A stage that runs body(begin, end) over [0, count) in pieces of `grain`.
 template <typename Body> Stage rangeStage(int64_t count, int64_t grain, Body body) {
-  return {ceilDivide(count, grain), [=](const Tile &tile) {
-            body(tile.index * grain, std::min(count, (tile.index + 1) * grain));
-          }};
+  return {ceilDivide(count, grain),
+          [=](const Tile &tile) { body(tile.index * grain, std::min(count, (tile.index + 1) * grain)); }};
 }
 
 } // namespace sluice::cpu

@@ -1,4 +1,5 @@
-// The prepare functions of all command kinds, one file each beside this one; docs/commands.md says what they compute.
+// The prepare functions of all command kinds, one file each beside this one; docs/commands.md says what they
+// compute.
 #pragma once
 
 #include "runtime/device/cpu/Kernel.h"

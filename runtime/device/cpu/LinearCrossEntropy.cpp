@@ -2,8 +2,9 @@
 #include "runtime/device/cpu/Kernels.h"
 #include "runtime/device/cpu/Product.h"
 
-// The head's product and its cross-entropy in chunks of tokens, so that only chunk x V logits exist at a time. Each
-// chunk: logits by tiles over the vocabulary, softmax row by row, then dx and dw by products with the same logits.
+// The head's product and its cross-entropy in chunks of tokens, so that only chunk x V logits exist at a
+// time. Each chunk: logits by tiles over the vocabulary, softmax row by row, then dx and dw by products with
+// the same logits.
 namespace sluice::cpu {
 namespace {
 
@@ -36,12 +37,14 @@ struct Head {
                                                   reinterpret_cast<float *>(tile.workspace), tile.scratch);
                              }});
     kernel.stages.push_back({count, [=, head = *this, bytes = logitsBytes()](const Tile &tile) {
-                               float *row = reinterpret_cast<float *>(tile.workspace) + tile.index * head.vocabulary;
+                               float *row =
+                                   reinterpret_cast<float *>(tile.workspace) + tile.index * head.vocabulary;
                                const int64_t token = begin + tile.index;
                                const int64_t target = head.targets.target(token, *tile.damage);
                                losses(tile, bytes)[token] =
-                                   head.g ? crossEntropyGradientRow(row, head.vocabulary, target, *head.g, row)
-                                          : crossEntropyRow(row, head.vocabulary, target);
+                                   head.g
+                                       ? crossEntropyGradientRow(row, head.vocabulary, target, *head.g, row)
+                                       : crossEntropyRow(row, head.vocabulary, target);
                              }});
     return g ? addGradients(kernel, begin, count, workers) : absl::OkStatus();
   }
@@ -56,18 +59,19 @@ struct Head {
     SLUICE_ASSIGN_OR_RETURN(TiledProduct dwMade, TiledProduct::create(weights, workers, 256, 256));
     auto dxProduct = std::make_shared<const TiledProduct>(std::move(dxMade));
     auto dwProduct = std::make_shared<const TiledProduct>(std::move(dwMade));
-    kernel.scratchBytes = std::max({kernel.scratchBytes, dxProduct->scratchBytes(), dwProduct->scratchBytes()});
+    kernel.scratchBytes =
+        std::max({kernel.scratchBytes, dxProduct->scratchBytes(), dwProduct->scratchBytes()});
     const float *chunkX = x + begin * width;
     float *chunkDx = dx + begin * width;
     const int64_t dxTiles = dxProduct->tiles();
-    kernel.stages.push_back({dxTiles + dwProduct->tiles(), [=, w = w, dw = dw](const Tile &tile) {
-                               const float *dlogits = reinterpret_cast<const float *>(tile.workspace);
-                               if (tile.index < dxTiles)
-                                 dxProduct->run(tile.index, tile.worker, dlogits, w, nullptr, chunkDx, tile.scratch);
-                               else
-                                 dwProduct->run(tile.index - dxTiles, tile.worker, dlogits, chunkX, nullptr, dw,
-                                                tile.scratch);
-                             }});
+    kernel.stages.push_back(
+        {dxTiles + dwProduct->tiles(), [=, w = w, dw = dw](const Tile &tile) {
+           const float *dlogits = reinterpret_cast<const float *>(tile.workspace);
+           if (tile.index < dxTiles)
+             dxProduct->run(tile.index, tile.worker, dlogits, w, nullptr, chunkDx, tile.scratch);
+           else
+             dwProduct->run(tile.index - dxTiles, tile.worker, dlogits, chunkX, nullptr, dw, tile.scratch);
+         }});
     return absl::OkStatus();
   }
 
@@ -114,7 +118,8 @@ StatusOr<PreparedKernel> prepareLinearCrossEntropyGradient(PrepareContext &conte
   arguments.inputs(4);
   arguments.outputs(3);
   Head head = readHead(arguments);
-  const Tensor g = arguments.input(3), loss = arguments.output(0), dx = arguments.output(1), dw = arguments.output(2);
+  const Tensor g = arguments.input(3), loss = arguments.output(0), dx = arguments.output(1),
+               dw = arguments.output(2);
   head.accumulate = arguments.flag("accumulate");
   arguments.elements(g, 1, "g");
   arguments.elements(loss, 1, "the loss");

@@ -24,8 +24,9 @@ StatusOr<HostBlock> HostBlock::allocate(uint64_t bytes) {
   HostBlock block;
   if (bytes == 0)
     return block;
-  void *address = bytes > INT64_MAX ? MAP_FAILED
-                                    : ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void *address = bytes > INT64_MAX
+                      ? MAP_FAILED
+                      : ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED)
     return failure("cannot allocate ", bytes, " bytes of memory on the CPU; use a smaller batch or model");
   // Only advice: without huge pages everything works, with more misses in the address tables.
@@ -38,7 +39,8 @@ StatusOr<HostBlock> HostBlock::allocate(uint64_t bytes) {
 namespace {
 Status checkRange(uint64_t offset, uint64_t size, uint64_t bytes, std::string_view what) {
   if (offset > bytes || size > bytes - offset)
-    return failure("cannot ", what, " ", size, " bytes at offset ", offset, " of a memory of ", bytes, " bytes");
+    return failure("cannot ", what, " ", size, " bytes at offset ", offset, " of a memory of ", bytes,
+                   " bytes");
   return absl::OkStatus();
 }
 } // namespace

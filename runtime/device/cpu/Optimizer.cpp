@@ -9,8 +9,8 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
-// AdamW (Loshchilov and Hutter 2019) as PyTorch computes it. With the gradient g summed over `tokens` tokens and n the
-// norm of all sums: g <- g / tokens, times min(1, clip / (n / tokens + 1e-6)) when clip > 0;
+// AdamW (Loshchilov and Hutter 2019) as PyTorch computes it. With the gradient g summed over `tokens` tokens
+// and n the norm of all sums: g <- g / tokens, times min(1, clip / (n / tokens + 1e-6)) when clip > 0;
 //   m <- beta1 m + (1 - beta1) g,  v <- beta2 v + (1 - beta2) g^2,
 //   w <- w - lr decay w,  w <- w - lr (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) + epsilon).
 // A norm that is not finite, or no token, leaves w, m and v. The gradient becomes zero in any case.
@@ -33,7 +33,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 void adamRange(const AdamStep &step, int64_t n, float *w, float *m, float *v, float *gradient) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto scale = hn::Set(d, step.gradientScale), beta1 = hn::Set(d, step.beta1), beta2 = hn::Set(d, step.beta2);
+  const auto scale = hn::Set(d, step.gradientScale), beta1 = hn::Set(d, step.beta1),
+             beta2 = hn::Set(d, step.beta2);
   const auto rest1 = hn::Set(d, 1.0f - step.beta1), rest2 = hn::Set(d, 1.0f - step.beta2);
   const auto keep = hn::Set(d, step.keep), rate = hn::Set(d, step.rate);
   const auto inverseRoot = hn::Set(d, step.inverseRoot), epsilon = hn::Set(d, step.epsilon);
@@ -77,10 +78,14 @@ constexpr int64_t grain = 1 << 15;
 /// A scalar operand of any number type.
 double readScalar(const Tensor &tensor) {
   switch (tensor.type) {
-  case ElementType::I32: return *tensor.as<int32_t>();
-  case ElementType::I64: return static_cast<double>(*tensor.as<int64_t>());
-  case ElementType::F64: return *tensor.as<double>();
-  default: return *tensor.f32();
+  case ElementType::I32:
+    return *tensor.as<int32_t>();
+  case ElementType::I64:
+    return static_cast<double>(*tensor.as<int64_t>());
+  case ElementType::F64:
+    return *tensor.as<double>();
+  default:
+    return *tensor.f32();
   }
 }
 
@@ -122,8 +127,9 @@ StatusOr<PreparedKernel> prepareAdamW(PrepareContext &context) {
     arguments.require(scalars[i].type != ElementType::BF16 && scalars[i].type != ElementType::U8,
                       "learning_rate, step, tokens and norm must be f32, f64, i32 or i64");
   }
-  const AdamSettings settings{arguments.number("beta1"), arguments.number("beta2"), arguments.number("epsilon"),
-                              arguments.number("weight_decay"), arguments.number("clip")};
+  const AdamSettings settings{arguments.number("beta1"), arguments.number("beta2"),
+                              arguments.number("epsilon"), arguments.number("weight_decay"),
+                              arguments.number("clip")};
   arguments.require(settings.beta1 >= 0 && settings.beta1 < 1 && settings.beta2 >= 0 && settings.beta2 < 1,
                     "beta1 and beta2 must lie in [0, 1)");
   SLUICE_RETURN_IF_ERROR(arguments.status());
@@ -135,7 +141,8 @@ StatusOr<PreparedKernel> prepareAdamW(PrepareContext &context) {
     const AdamStep step =
         settings.step(readScalar(learningRate), readScalar(index), readScalar(tokens), readScalar(norm));
     if (step.update)
-      HWY_DYNAMIC_DISPATCH(adamRange)(step, end - begin, w.f32() + begin, m.f32() + begin, v.f32() + begin, gradient.f32() + begin);
+      HWY_DYNAMIC_DISPATCH(adamRange)(step, end - begin, w.f32() + begin, m.f32() + begin, v.f32() + begin,
+                                      gradient.f32() + begin);
     else
       std::fill(gradient.f32() + begin, gradient.f32() + end, 0.0f);
   }));
@@ -162,7 +169,8 @@ StatusOr<PreparedKernel> prepareGlobalNorm(PrepareContext &context) {
   kernel.workspaceBytes = pieces->size() * sizeof(double);
   kernel.stages.push_back({static_cast<int64_t>(pieces->size()), [=](const Tile &tile) {
                              const Piece &piece = (*pieces)[static_cast<size_t>(tile.index)];
-                             reinterpret_cast<double *>(tile.workspace)[tile.index] = rowSquares(piece.data, piece.count);
+                             reinterpret_cast<double *>(tile.workspace)[tile.index] =
+                                 rowSquares(piece.data, piece.count);
                            }});
   kernel.stages.push_back({1, [=](const Tile &tile) {
                              const double *sums = reinterpret_cast<const double *>(tile.workspace);

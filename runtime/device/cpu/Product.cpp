@@ -10,6 +10,8 @@ namespace {
 
 using Dims = dnnl::memory::dims;
 
+std::atomic<bool> productFailed{false};
+
 /// Our tiles are the parallelism; a library that opened its own threads inside a tile would fight them.
 void keepLibrarySingleThreaded() {
   thread_local bool done = false;
@@ -49,8 +51,8 @@ public:
     };
     auto chosen = describe(b);
     if (shape.packB) {
-      auto preferred = describe({{shape.depth, shape.columns}, dnnl::memory::data_type::f32,
-                                 dnnl::memory::format_tag::any});
+      auto preferred = describe(
+          {{shape.depth, shape.columns}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any});
       const dnnl::memory::desc layout = preferred.weights_desc();
       // A blocked layout with padding would be padded anew at each use, and a plain one gains nothing.
       const uint64_t exact = static_cast<uint64_t>(shape.depth * shape.columns) * sizeof(float);
@@ -80,8 +82,9 @@ public:
     const Handles &handles = perWorker[static_cast<size_t>(worker)];
     set(handles.plainB, b);
     set(handles.b, target);
-    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, handles.plainB.get()}, {DNNL_ARG_TO, handles.b.get()}};
-    dnnl_primitive_execute(reorder.get(), handles.stream.get(), 2, arguments);
+    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, handles.plainB.get()},
+                                         {DNNL_ARG_TO, handles.b.get()}};
+    execute(reorder, handles, 2, arguments);
   }
 
   void run(int worker, const float *a, const float *b, float *c, std::byte *scratchMemory) const override {
@@ -96,7 +99,7 @@ public:
                                          {DNNL_ARG_WEIGHTS, handles.b.get()},
                                          {DNNL_ARG_DST, handles.c.get()},
                                          {DNNL_ARG_SCRATCHPAD, handles.scratch.get()}};
-    dnnl_primitive_execute(matmul.get(), handles.stream.get(), 4, arguments);
+    execute(matmul, handles, 4, arguments);
   }
 
 private:
@@ -105,6 +108,11 @@ private:
     dnnl::stream stream;
     dnnl::memory a, b, c, scratch, plainB;
   };
+  static void execute(const dnnl::primitive &primitive, const Handles &handles, int count,
+                      const dnnl_exec_arg_t *arguments) {
+    if (dnnl_primitive_execute(primitive.get(), handles.stream.get(), count, arguments) != dnnl_success)
+      productFailed = true;
+  }
   static void set(const dnnl::memory &memory, const void *pointer) {
     dnnl_memory_set_data_handle(memory.get(), const_cast<void *>(pointer));
   }
@@ -122,7 +130,8 @@ public:
   void pack(int, const float *, float *) const override {}
   void run(int, const float *a, const float *b, float *c, std::byte *scratchMemory) const override {
     simdGemm(shape.rows, shape.columns, shape.depth, matrixView(a, shape.leadingA, shape.transposeA),
-             matrixView(b, shape.leadingB, shape.transposeB), c, shape.leadingC, shape.accumulate, scratchMemory);
+             matrixView(b, shape.leadingB, shape.transposeB), c, shape.leadingC, shape.accumulate,
+             scratchMemory);
   }
 
 private:
@@ -135,9 +144,9 @@ bool hasWideVectors() {
   return wide;
 }
 
-/// oneDNN 2.6 without AVX-512 suffers from long strides across the reduced dimension (a transposed A, a plain B with
-/// many columns): at powers of two it falls to 30 GFLOP/s a core of Zen 3, where our kernel, which packs both
-/// operands, keeps 55. With short strides, and with AVX-512 in any case, oneDNN is the faster.
+/// oneDNN 2.6 without AVX-512 suffers from long strides across the reduced dimension (a transposed A, a plain
+/// B with many columns): at powers of two it falls to 30 GFLOP/s a core of Zen 3, where our kernel, which
+/// packs both operands, keeps 55. With short strides, and with AVX-512 in any case, oneDNN is the faster.
 bool prefersSimd(const ProductShape &shape) {
   if (shape.depth == 0)
     return true;
@@ -146,20 +155,22 @@ bool prefersSimd(const ProductShape &shape) {
 
 } // namespace
 
+bool takeProductFailure() { return productFailed.exchange(false); }
+
 StatusOr<std::shared_ptr<const Product>> Product::create(const ProductShape &shape, int workers) {
   if (prefersSimd(shape))
     return std::shared_ptr<const Product>(std::make_shared<SimdProduct>(shape));
   try {
     return std::shared_ptr<const Product>(std::make_shared<DnnlProduct>(shape, workers));
   } catch (const dnnl::error &error) {
-    return failure("oneDNN cannot make a product of [", shape.rows, ",", shape.depth, "] by [", shape.depth, ",",
-                   shape.columns, "]: ", error.what(), " (status ", static_cast<int>(error.status), ")");
+    return failure("oneDNN cannot make a product of [", shape.rows, ",", shape.depth, "] by [", shape.depth,
+                   ",", shape.columns, "]: ", error.what(), " (status ", static_cast<int>(error.status), ")");
   }
 }
 
 StatusOr<TiledProduct> TiledProduct::create(const ProductShape &shape, int workers) {
-  // Near-square tiles of 64 K outputs keep both operands' panels in the second-level cache; small products are cut
-  // finer so that sixteen threads find work.
+  // Near-square tiles of 64 K outputs keep both operands' panels in the second-level cache; small products
+  // are cut finer so that sixteen threads find work.
   int64_t rows = shape.columns <= 256 ? 256 : 128, columns = 512;
   auto tiles = [&] { return ceilDivide(shape.rows, rows) * ceilDivide(shape.columns, columns); };
   while (tiles() < 16 && (rows > 64 || columns > 64)) {
@@ -200,9 +211,11 @@ StatusOr<TiledProduct> TiledProduct::create(const ProductShape &shape, int worke
     piece.columns = extent(shape.columns, tiled.tileColumns, tiled.columnTiles, lastColumn);
     piece.depth = extent(shape.depth, tiled.tileDepth, tiled.depthTiles, lastDepth);
     piece.accumulate = shape.accumulate || !first;
-    // One packed copy serves all row tiles only when they are alike: the preferred layout depends on the rows.
+    // One packed copy serves all row tiles only when they are alike: the preferred layout depends on the
+    // rows.
     piece.packB = shape.packB && tiled.depthTiles == 1 && shape.rows % tiled.tileRows == 0;
-    SLUICE_ASSIGN_OR_RETURN(tiled.pieces[lastRow][lastColumn][lastDepth][first], Product::create(piece, workers));
+    SLUICE_ASSIGN_OR_RETURN(tiled.pieces[lastRow][lastColumn][lastDepth][first],
+                            Product::create(piece, workers));
     const Product &made = tiled.piece(lastRow, lastColumn, lastDepth, first);
     tiled.scratch = std::max(tiled.scratch, made.scratchBytes());
     tiled.packedStride = std::max(tiled.packedStride, made.packedBytes());
@@ -219,16 +232,18 @@ TiledProduct::Range TiledProduct::range(int64_t tile) const {
   return {row, std::min(tileRows, shape.rows - row), column, std::min(tileColumns, shape.columns - column)};
 }
 
-void TiledProduct::run(int64_t tile, int worker, const float *a, const float *b, const float *packedB, float *c,
-                       std::byte *scratchMemory) const {
+void TiledProduct::run(int64_t tile, int worker, const float *a, const float *b, const float *packedB,
+                       float *c, std::byte *scratchMemory) const {
   const int64_t rowTile = tile / columnTiles, columnTile = tile % columnTiles;
   const int64_t row = rowTile * tileRows, column = columnTile * tileColumns;
   for (int64_t depthTile = 0; depthTile < depthTiles; ++depthTile) {
     const int64_t depth = depthTile * tileDepth;
-    const Product &product =
-        piece(rowTile + 1 == rowTiles, columnTile + 1 == columnTiles, depthTile + 1 == depthTiles, depthTile == 0);
-    const float *pieceA = a + (shape.transposeA ? depth * shape.leadingA + row : row * shape.leadingA + depth);
-    const float *pieceB = b + (shape.transposeB ? column * shape.leadingB + depth : depth * shape.leadingB + column);
+    const Product &product = piece(rowTile + 1 == rowTiles, columnTile + 1 == columnTiles,
+                                   depthTile + 1 == depthTiles, depthTile == 0);
+    const float *pieceA =
+        a + (shape.transposeA ? depth * shape.leadingA + row : row * shape.leadingA + depth);
+    const float *pieceB =
+        b + (shape.transposeB ? column * shape.leadingB + depth : depth * shape.leadingB + column);
     if (packedB && product.packedBytes())
       pieceB = packedB + static_cast<uint64_t>(columnTile) * packedStride / sizeof(float);
     product.run(worker, pieceA, pieceB, c + row * shape.leadingC + column, scratchMemory);
@@ -243,7 +258,8 @@ void TiledProduct::pack(int64_t tile, int worker, const float *b, float *packedB
                  packedB + static_cast<uint64_t>(tile) * packedStride / sizeof(float));
 }
 
-StatusOr<VariableProduct> VariableProduct::create(ProductShape shape, Extent extent, int64_t most, int workers) {
+StatusOr<VariableProduct> VariableProduct::create(ProductShape shape, Extent extent, int64_t most,
+                                                  int workers) {
   VariableProduct variable;
   for (int64_t size : {16, 32, 48, 64, 96, 128, 192, 256}) {
     (extent == Extent::Rows ? shape.rows : shape.depth) = size;

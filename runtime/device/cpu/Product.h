@@ -1,4 +1,5 @@
-// One matrix product of a fixed shape, run by one thread at a time on each worker: oneDNN or our own SIMD kernel.
+// One matrix product of a fixed shape, run by one thread at a time on each worker: oneDNN or our own SIMD
+// kernel.
 #pragma once
 
 #include "runtime/device/cpu/Kernel.h"
@@ -33,13 +34,17 @@ protected:
   uint64_t scratch = 0, packed = 0;
 };
 
+/// Whether a product has failed inside the library since the last call; such a command's results are worthless.
+bool takeProductFailure();
+
 /// A product cut into fixed output tiles; every tile reduces over the whole depth in fixed pieces.
 class TiledProduct {
 public:
   /// Tile sizes follow from the shape alone.
   static StatusOr<TiledProduct> create(const ProductShape &shape, int workers);
   /// The same with given tile sizes.
-  static StatusOr<TiledProduct> create(const ProductShape &shape, int workers, int64_t tileRows, int64_t tileColumns);
+  static StatusOr<TiledProduct> create(const ProductShape &shape, int workers, int64_t tileRows,
+                                       int64_t tileColumns);
 
   struct Range {
     int64_t row, rows, column, columns;

@@ -4,7 +4,8 @@
 
 namespace sluice::cpu {
 
-// Initial values: element i is draw i of the stream that carries the parameter's name, whatever its shape or place.
+// Initial values: element i is draw i of the stream that carries the parameter's name, whatever its shape or
+// place.
 StatusOr<PreparedKernel> prepareRandomNormal(PrepareContext &context) {
   Arguments arguments(context);
   arguments.inputs(1);

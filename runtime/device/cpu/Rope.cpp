@@ -6,14 +6,15 @@
 
 namespace sluice::cpu {
 
-// Rotary position embedding (Su et al. 2021), half-split as in the published Llama code: the pair (i, i + h/2) of the
-// token at position s turns by s * theta^(-2i/h).
+// Rotary position embedding (Su et al. 2021), half-split as in the published Llama code: the pair (i, i +
+// h/2) of the token at position s turns by s * theta^(-2i/h).
 StatusOr<PreparedKernel> prepareRope(PrepareContext &context) {
   Arguments arguments(context);
   arguments.inputs(1);
   arguments.outputs(1);
   const Tensor x = arguments.input(0), y = arguments.output(0);
-  const int64_t heads = arguments.integer("heads", 1, 1 << 20), headDim = arguments.integer("head_dim", 2, 1 << 20);
+  const int64_t heads = arguments.integer("heads", 1, 1 << 20),
+                headDim = arguments.integer("head_dim", 2, 1 << 20);
   const double theta = arguments.number("theta");
   const float direction = arguments.flag("inverse") ? -1.0f : 1.0f;
   arguments.require(headDim % 2 == 0, "head_dim must be even");
@@ -26,7 +27,8 @@ StatusOr<PreparedKernel> prepareRope(PrepareContext &context) {
   auto table = std::make_shared<std::vector<float>>(static_cast<size_t>(2 * sequence * half));
   for (int64_t s = 0; s < sequence; ++s)
     for (int64_t i = 0; i < half; ++i) {
-      const double angle = static_cast<double>(s) * std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(headDim));
+      const double angle = static_cast<double>(s) *
+                           std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(headDim));
       (*table)[static_cast<size_t>(s * half + i)] = static_cast<float>(std::cos(angle));
       (*table)[static_cast<size_t>((sequence + s) * half + i)] = static_cast<float>(std::sin(angle));
     }

@@ -7,8 +7,8 @@
 namespace sluice::cpu {
 namespace {
 
-/// Whether logit a (of expert i) is chosen before logit b (of expert j): larger first, ties to the lower index,
-/// NaN after everything.
+/// Whether logit a (of expert i) is chosen before logit b (of expert j): larger first, ties to the lower
+/// index, NaN after everything.
 bool precedes(float a, int64_t i, float b, int64_t j) {
   const bool nanA = std::isnan(a), nanB = std::isnan(b);
   if (nanA != nanB)
@@ -39,7 +39,8 @@ void groupRows(const RoutingBuffer &routing) {
     ++offsets[routing.ids[slot] + 1];
   for (int64_t expert = 0; expert < routing.experts; ++expert)
     offsets[expert + 1] += offsets[expert];
-  // offsets[e] walks through expert e's rows and ends at the next expert's first row: shift it back afterwards.
+  // offsets[e] walks through expert e's rows and ends at the next expert's first row: shift it back
+  // afterwards.
   for (int64_t slot = 0; slot < routing.rows(); ++slot) {
     const int32_t row = offsets[routing.ids[slot]]++;
     routing.slotRow()[slot] = row;
@@ -103,13 +104,15 @@ StatusOr<PreparedKernel> prepareRoute(PrepareContext &context) {
   return kernel;
 }
 
-// Adjoint of gates and probs; the ids are constants. With D = sum of the chosen p + epsilon and gate_j = scale p_j / D:
-// dp_j += scale (dgate_j / D - sum_i dgate_i p_i / D^2). Then through the score: p (dp - sum p dp) or dp p (1 - p).
+// Adjoint of gates and probs; the ids are constants. With D = sum of the chosen p + epsilon and gate_j =
+// scale p_j / D: dp_j += scale (dgate_j / D - sum_i dgate_i p_i / D^2). Then through the score: p (dp - sum p
+// dp) or dp p (1 - p).
 StatusOr<PreparedKernel> prepareRouteGradient(PrepareContext &context) {
   Arguments arguments(context);
   arguments.inputs(5);
   arguments.outputs(1);
-  const Tensor probs = arguments.input(0), gates = arguments.input(1), buffer = arguments.input(2, ElementType::I32);
+  const Tensor probs = arguments.input(0), gates = arguments.input(1),
+               buffer = arguments.input(2, ElementType::I32);
   const Tensor dgates = arguments.input(3), dprobs = arguments.input(4), dlogits = arguments.output(0);
   const int64_t tokens = probs.rows(), experts = probs.dim(-1);
   const RoutingBuffer routing = routingBuffer(arguments, buffer, tokens, experts);
@@ -135,7 +138,7 @@ StatusOr<PreparedKernel> prepareRouteGradient(PrepareContext &context) {
       }
       for (int64_t j = 0; j < topK; ++j)
         dx[ids[j]] += static_cast<float>(score.scale * (score.renormalize ? (dgate[j] - weighted / sum) / sum
-                                                                           : static_cast<double>(dgate[j])));
+                                                                          : static_cast<double>(dgate[j])));
       double inner = 0;
       for (int64_t expert = 0; expert < experts; ++expert)
         inner += static_cast<double>(p[expert]) * dx[expert];

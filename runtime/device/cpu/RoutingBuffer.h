@@ -5,8 +5,8 @@
 
 namespace sluice::cpu {
 
-/// Pointers into the int32 buffer [ids T*K][slot_row R][row_slot R][offsets E+1]; R = T * K. Its contents are trusted:
-/// only route writes them.
+/// Pointers into the int32 buffer [ids T*K][slot_row R][row_slot R][offsets E+1]; R = T * K. Its contents are
+/// trusted: only route writes them.
 struct RoutingBuffer {
   int64_t tokens = 0, topK = 0, experts = 0;
   int32_t *ids = nullptr;
@@ -19,7 +19,8 @@ struct RoutingBuffer {
 };
 
 /// Checks the buffer's size against tokens, the attribute top_k and the experts.
-inline RoutingBuffer routingBuffer(Arguments &arguments, const Tensor &tensor, int64_t tokens, int64_t experts) {
+inline RoutingBuffer routingBuffer(Arguments &arguments, const Tensor &tensor, int64_t tokens,
+                                   int64_t experts) {
   RoutingBuffer routing{tokens, arguments.integer("top_k", 1, 1 << 16), experts, tensor.i32()};
   arguments.elements(tensor, 3 * routing.rows() + experts + 1, "the routing buffer (3 T K + E + 1)");
   return routing;
@@ -33,13 +34,15 @@ inline RoutingBuffer routingBuffer(Arguments &arguments, const Tensor &tensor, i
   return {tokens, topK, std::max<int64_t>(experts, 1), tensor.i32()};
 }
 
-/// For the tokens [begin, end): out[t] = sum over slots j, in that order, of gates[t, j] rows[slot_row[t, j]]; gates may
-/// be null (all ones).
-void combineRange(const RoutingBuffer &routing, const float *rows, const float *gates, int64_t width, float *out,
-                  int64_t begin, int64_t end);
+/// For the tokens [begin, end): out[t] = sum over slots j, in that order, of gates[t, j] rows[slot_row[t,
+/// j]]; gates may be null (all ones).
+void combineRange(const RoutingBuffer &routing, const float *rows, const float *gates, int64_t width,
+                  float *out, int64_t begin, int64_t end);
 /// combineRange over all tokens.
-Stage combineStage(const RoutingBuffer &routing, const float *rows, const float *gates, int64_t width, float *out);
+Stage combineStage(const RoutingBuffer &routing, const float *rows, const float *gates, int64_t width,
+                   float *out);
 /// dgates[t, j] = dout[t] . rows[slot_row[t, j]].
-Stage gateGradientStage(const RoutingBuffer &routing, const float *dout, const float *rows, int64_t width, float *dgates);
+Stage gateGradientStage(const RoutingBuffer &routing, const float *dout, const float *rows, int64_t width,
+                        float *dgates);
 
 } // namespace sluice::cpu

@@ -42,8 +42,7 @@ HWY_INLINE void map(int64_t n, float *out, Function function, const Inputs *...i
 }
 
 /// Four running values hide the latency of the additions. `rest` handles the last n % lanes elements alone.
-template <typename Step, typename Rest>
-HWY_INLINE float reduceSum(int64_t n, Step step, Rest rest) {
+template <typename Step, typename Rest> HWY_INLINE float reduceSum(int64_t n, Step step, Rest rest) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   Vector s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
   int64_t i = 0;
@@ -82,7 +81,9 @@ float maxOf(const float *x, int64_t n) {
 float dot(const float *x, const float *y, int64_t n) {
   return reduceSum(
       n, [=](Vector sum, int64_t i) { return hn::MulAdd(hn::LoadU(d, x + i), hn::LoadU(d, y + i), sum); },
-      [=](Vector sum, int64_t i, int64_t c) { return hn::MulAdd(loadPart(x + i, c), loadPart(y + i, c), sum); });
+      [=](Vector sum, int64_t i, int64_t c) {
+        return hn::MulAdd(loadPart(x + i, c), loadPart(y + i, c), sum);
+      });
 }
 
 double squares(const float *x, int64_t n) {
@@ -106,7 +107,8 @@ double squares(const float *x, int64_t n) {
 float sumExp(const float *x, int64_t n, float multiplier, float shift) {
   const Vector m = hn::Set(d, multiplier), s = hn::Set(d, shift);
   return reduceSum(
-      n, [=](Vector sum, int64_t i) { return hn::Add(sum, fastExp(d, hn::MulSub(m, hn::LoadU(d, x + i), s))); },
+      n,
+      [=](Vector sum, int64_t i) { return hn::Add(sum, fastExp(d, hn::MulSub(m, hn::LoadU(d, x + i), s))); },
       [=](Vector sum, int64_t i, int64_t c) {
         return hn::Add(sum, firstLanes(fastExp(d, hn::MulSub(m, loadPart(x + i, c), s)), c));
       });
@@ -152,7 +154,8 @@ void swiglu(const float *gate, const float *up, int64_t n, float *out) {
   map(n, out, [](Vector g, Vector u) { return hn::Mul(hn::Mul(g, fastSigmoid(d, g)), u); }, gate, up);
 }
 
-void swigluAdjoint(const float *gate, const float *up, const float *dout, int64_t n, float *dgate, float *dup) {
+void swigluAdjoint(const float *gate, const float *up, const float *dout, int64_t n, float *dgate,
+                   float *dup) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const Vector one = hn::Set(d, 1.0f);
   // silu'(g) = s (1 + g (1 - s)) with s = sigmoid(g).
@@ -175,7 +178,8 @@ void swigluAdjoint(const float *gate, const float *up, const float *dout, int64_
   }
 }
 
-void rotate(const float *x, const float *cosine, const float *sine, int64_t half, float direction, float *out) {
+void rotate(const float *x, const float *cosine, const float *sine, int64_t half, float direction,
+            float *out) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const Vector sign = hn::Set(d, direction);
   int64_t i = 0;
@@ -210,9 +214,15 @@ HWY_EXPORT(swiglu);
 HWY_EXPORT(swigluAdjoint);
 HWY_EXPORT(rotate);
 
-float rowMax(const float *x, int64_t n) { return HWY_DYNAMIC_DISPATCH(maxOf)(x, n); }
-float rowDot(const float *x, const float *y, int64_t n) { return HWY_DYNAMIC_DISPATCH(dot)(x, y, n); }
-double rowSquares(const float *x, int64_t n) { return HWY_DYNAMIC_DISPATCH(squares)(x, n); }
+float rowMax(const float *x, int64_t n) {
+  return HWY_DYNAMIC_DISPATCH(maxOf)(x, n);
+}
+float rowDot(const float *x, const float *y, int64_t n) {
+  return HWY_DYNAMIC_DISPATCH(dot)(x, y, n);
+}
+double rowSquares(const float *x, int64_t n) {
+  return HWY_DYNAMIC_DISPATCH(squares)(x, n);
+}
 float rowSumExp(const float *x, int64_t n, float multiplier, float shift) {
   return HWY_DYNAMIC_DISPATCH(sumExp)(x, n, multiplier, shift);
 }
@@ -234,10 +244,12 @@ void rowSoftmaxAdjoint(const float *p, const float *dp, int64_t n, float shift, 
 void rowSwiglu(const float *gate, const float *up, int64_t n, float *out) {
   HWY_DYNAMIC_DISPATCH(swiglu)(gate, up, n, out);
 }
-void rowSwigluAdjoint(const float *gate, const float *up, const float *dout, int64_t n, float *dgate, float *dup) {
+void rowSwigluAdjoint(const float *gate, const float *up, const float *dout, int64_t n, float *dgate,
+                      float *dup) {
   HWY_DYNAMIC_DISPATCH(swigluAdjoint)(gate, up, dout, n, dgate, dup);
 }
-void rowRotate(const float *x, const float *cosine, const float *sine, int64_t half, float direction, float *out) {
+void rowRotate(const float *x, const float *cosine, const float *sine, int64_t half, float direction,
+               float *out) {
   HWY_DYNAMIC_DISPATCH(rotate)(x, cosine, sine, half, direction, out);
 }
 } // namespace sluice::cpu

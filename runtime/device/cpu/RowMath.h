@@ -25,9 +25,11 @@ void rowSoftmaxAdjoint(const float *p, const float *dp, int64_t n, float shift, 
 /// out = silu(gate) * up.
 void rowSwiglu(const float *gate, const float *up, int64_t n, float *out);
 /// Adjoint of rowSwiglu for the cotangent dout.
-void rowSwigluAdjoint(const float *gate, const float *up, const float *dout, int64_t n, float *dgate, float *dup);
+void rowSwigluAdjoint(const float *gate, const float *up, const float *dout, int64_t n, float *dgate,
+                      float *dup);
 /// Half-split rotary embedding of one head: out[i], out[i+half] = x rotated by the angles of cosine and sine;
 /// `direction` is 1, or -1 to rotate back. out may be x.
-void rowRotate(const float *x, const float *cosine, const float *sine, int64_t half, float direction, float *out);
+void rowRotate(const float *x, const float *cosine, const float *sine, int64_t half, float direction,
+               float *out);
 
 } // namespace sluice::cpu

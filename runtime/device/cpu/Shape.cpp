@@ -24,10 +24,12 @@ Sizes readNumbers(Arguments &arguments, std::string_view name, const Sizes &most
   Sizes numbers;
   for (absl::string_view part : absl::StrSplit(arguments.text(name), ',', absl::SkipEmpty())) {
     int64_t number = -1;
-    arguments.require(absl::SimpleAtoi(part, &number) && number >= 0, concat("attribute '", name, "' must be numbers such as 0,2,1"));
+    arguments.require(absl::SimpleAtoi(part, &number) && number >= 0,
+                      concat("attribute '", name, "' must be numbers such as 0,2,1"));
     numbers.push_back(number);
   }
-  arguments.require(numbers.size() == most.size(), concat("attribute '", name, "' must name every dimension"));
+  arguments.require(numbers.size() == most.size(),
+                    concat("attribute '", name, "' must name every dimension"));
   for (size_t i = 0; i < numbers.size() && arguments.ok(); ++i)
     arguments.require(numbers[i] <= most[i], concat("attribute '", name, "' points outside the tensor"));
   return numbers;
@@ -86,17 +88,30 @@ StatusOr<PreparedKernel> prepareFill(PrepareContext &context) {
   arguments.outputs(1);
   const Tensor y = arguments.anyOutput(0);
   const double value = arguments.number("value");
-  arguments.require(y.type != ElementType::BF16 || value == 0.0, "a bf16 tensor can only be filled with 0 here");
+  arguments.require(y.type != ElementType::BF16 || value == 0.0,
+                    "a bf16 tensor can only be filled with 0 here");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
   kernel.stages.push_back(rangeStage(y.elements, 1 << 16, [=](int64_t begin, int64_t end) {
     switch (y.type) {
-    case ElementType::F32: std::fill(y.f32() + begin, y.f32() + end, static_cast<float>(value)); break;
-    case ElementType::F64: std::fill(y.as<double>() + begin, y.as<double>() + end, value); break;
-    case ElementType::I32: std::fill(y.i32() + begin, y.i32() + end, static_cast<int32_t>(value)); break;
-    case ElementType::I64: std::fill(y.as<int64_t>() + begin, y.as<int64_t>() + end, static_cast<int64_t>(value)); break;
-    case ElementType::U8: std::fill(y.as<uint8_t>() + begin, y.as<uint8_t>() + end, static_cast<uint8_t>(value)); break;
-    case ElementType::BF16: std::fill(y.as<uint16_t>() + begin, y.as<uint16_t>() + end, uint16_t{0}); break;
+    case ElementType::F32:
+      std::fill(y.f32() + begin, y.f32() + end, static_cast<float>(value));
+      break;
+    case ElementType::F64:
+      std::fill(y.as<double>() + begin, y.as<double>() + end, value);
+      break;
+    case ElementType::I32:
+      std::fill(y.i32() + begin, y.i32() + end, static_cast<int32_t>(value));
+      break;
+    case ElementType::I64:
+      std::fill(y.as<int64_t>() + begin, y.as<int64_t>() + end, static_cast<int64_t>(value));
+      break;
+    case ElementType::U8:
+      std::fill(y.as<uint8_t>() + begin, y.as<uint8_t>() + end, static_cast<uint8_t>(value));
+      break;
+    case ElementType::BF16:
+      std::fill(y.as<uint16_t>() + begin, y.as<uint16_t>() + end, uint16_t{0});
+      break;
     }
   }));
   return kernel;
@@ -110,7 +125,8 @@ StatusOr<PreparedKernel> prepareCopy(PrepareContext &context) {
   const int64_t size = elementSize(move.x.type);
   PreparedKernel kernel;
   kernel.stages.push_back(rangeStage(move.x.elements, 1 << 16, [=](int64_t begin, int64_t end) {
-    std::memmove(move.y.data + begin * size, move.x.data + begin * size, static_cast<size_t>((end - begin) * size));
+    std::memmove(move.y.data + begin * size, move.x.data + begin * size,
+                 static_cast<size_t>((end - begin) * size));
   }));
   return kernel;
 }
@@ -179,10 +195,11 @@ StatusOr<PreparedKernel> prepareConcat(PrepareContext &context) {
     const int64_t bytes = x.dim(axis) * inner, stride = y.dim(axis) * inner, begin = total * inner;
     total += x.dim(axis);
     if (bytes > 0 && total <= y.dim(axis))
-      kernel.stages.push_back(rangeStage(outer, std::max<int64_t>(1, 65536 / bytes), [=](int64_t from, int64_t to) {
-        for (int64_t i = from; i < to; ++i)
-          std::memcpy(y.data + i * stride + begin, x.data + i * bytes, static_cast<size_t>(bytes));
-      }));
+      kernel.stages.push_back(
+          rangeStage(outer, std::max<int64_t>(1, 65536 / bytes), [=](int64_t from, int64_t to) {
+            for (int64_t i = from; i < to; ++i)
+              std::memcpy(y.data + i * stride + begin, x.data + i * bytes, static_cast<size_t>(bytes));
+          }));
   }
   arguments.require(total == y.dim(axis), "the inputs' sizes along the axis must add up to the result's");
   SLUICE_RETURN_IF_ERROR(arguments.status());

@@ -27,8 +27,9 @@ constexpr int64_t tileColumns = 2 * lanes;
 constexpr int64_t depthBlock = 256;
 
 /// Transposes the 4 x 4 block whose rows start at source + r * stride into target + c * width.
-HWY_INLINE void transposeQuad(const float *HWY_RESTRICT s0, const float *HWY_RESTRICT s1, const float *HWY_RESTRICT s2,
-                              const float *HWY_RESTRICT s3, float *HWY_RESTRICT target, int64_t width) {
+HWY_INLINE void transposeQuad(const float *HWY_RESTRICT s0, const float *HWY_RESTRICT s1,
+                              const float *HWY_RESTRICT s2, const float *HWY_RESTRICT s3,
+                              float *HWY_RESTRICT target, int64_t width) {
   const Quad d;
   const hn::Repartition<double, Quad> wide;
   auto r0 = hn::LoadU(d, s0), r1 = hn::LoadU(d, s1), r2 = hn::LoadU(d, s2), r3 = hn::LoadU(d, s3);
@@ -49,8 +50,8 @@ HWY_INLINE void transposeQuad(const float *HWY_RESTRICT s0, const float *HWY_RES
 /// Packs `count` <= width vectors of length `depth` into panel[depth][width]; missing ones become zeros.
 /// Vector v's element p lies at source[v * vectorStride + p * depthStride].
 template <int64_t width>
-HWY_INLINE void packPanel(const float *HWY_RESTRICT source, int64_t vectorStride, int64_t depthStride, int64_t count,
-                          int64_t depth, float *HWY_RESTRICT panel) {
+HWY_INLINE void packPanel(const float *HWY_RESTRICT source, int64_t vectorStride, int64_t depthStride,
+                          int64_t count, int64_t depth, float *HWY_RESTRICT panel) {
   int64_t p = 0;
   if (count == width && vectorStride == 1) {
     for (; p < depth; ++p)
@@ -111,17 +112,19 @@ HWY_INLINE void tileProduct(int64_t depth, const float *HWY_RESTRICT panelA, con
   }
 }
 
-int64_t panels(int64_t count, int64_t width) { return (count + width - 1) / width; }
+int64_t panels(int64_t count, int64_t width) {
+  return (count + width - 1) / width;
+}
 
 uint64_t scratchBytes(int64_t rows, int64_t columns, int64_t depth) {
   int64_t block = std::min(depth, depthBlock);
-  return static_cast<uint64_t>(panels(rows, tileRows) * tileRows * block + panels(columns, tileColumns) * tileColumns * block +
-                               64) *
+  return static_cast<uint64_t>(panels(rows, tileRows) * tileRows * block +
+                               panels(columns, tileColumns) * tileColumns * block + 64) *
          sizeof(float);
 }
 
-void gemm(int64_t rows, int64_t columns, int64_t depth, MatrixView a, MatrixView b, float *c, int64_t leadingC,
-          bool accumulate, void *scratch) {
+void gemm(int64_t rows, int64_t columns, int64_t depth, MatrixView a, MatrixView b, float *c,
+          int64_t leadingC, bool accumulate, void *scratch) {
   if (depth == 0 && !accumulate)
     for (int64_t i = 0; i < rows; ++i)
       std::fill_n(c + i * leadingC, columns, 0.0f);
@@ -168,8 +171,8 @@ uint64_t simdGemmScratchBytes(int64_t rows, int64_t columns, int64_t depth) {
   return HWY_DYNAMIC_DISPATCH(scratchBytes)(rows, columns, depth);
 }
 
-void simdGemm(int64_t rows, int64_t columns, int64_t depth, MatrixView a, MatrixView b, float *c, int64_t leadingC,
-              bool accumulate, void *scratch) {
+void simdGemm(int64_t rows, int64_t columns, int64_t depth, MatrixView a, MatrixView b, float *c,
+              int64_t leadingC, bool accumulate, void *scratch) {
   HWY_DYNAMIC_DISPATCH(gemm)(rows, columns, depth, a, b, c, leadingC, accumulate, scratch);
 }
 } // namespace sluice::cpu

@@ -10,8 +10,8 @@ HWY_BEFORE_NAMESPACE();
 namespace sluice::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// exp(x), relative error below 2e-7 where the result is a normal number; 0 below, infinity above, NaN for NaN.
-/// Range reduction by Cody and Waite, polynomial of the Cephes library (expf).
+/// exp(x), relative error below 2e-7 where the result is a normal number; 0 below, infinity above, NaN for
+/// NaN. Range reduction by Cody and Waite, polynomial of the Cephes library (expf).
 template <typename Tag, typename Vector = hn::Vec<Tag>> HWY_INLINE Vector fastExp(Tag d, Vector x) {
   const hn::RebindToSigned<Tag> integers;
   // Clamping the exponent, not x, lets NaN and infinity pass through the polynomial.
@@ -20,7 +20,8 @@ template <typename Tag, typename Vector = hn::Vec<Tag>> HWY_INLINE Vector fastEx
   Vector r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
   r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
   Vector p = hn::Set(d, 1.9875691500e-4f);
-  for (float coefficient : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f})
+  for (float coefficient :
+       {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f})
     p = hn::MulAdd(p, r, hn::Set(d, coefficient));
   p = hn::Add(hn::MulAdd(p, hn::Mul(r, r), r), hn::Set(d, 1.0f));
   const auto power = hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(integers, n), hn::Set(integers, 127)));

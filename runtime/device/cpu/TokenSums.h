@@ -13,9 +13,11 @@ template <typename Add, typename Finish>
 void sumOverTokens(PreparedKernel &kernel, int64_t tokens, int64_t width, Add add, Finish finish) {
   constexpr int64_t grain = 128;
   const int64_t blocks = ceilDivide(tokens, grain);
-  kernel.workspaceBytes = std::max(kernel.workspaceBytes, static_cast<uint64_t>((blocks + 1) * width) * sizeof(double));
+  kernel.workspaceBytes =
+      std::max(kernel.workspaceBytes, static_cast<uint64_t>((blocks + 1) * width) * sizeof(double));
   kernel.stages.push_back({blocks, [=](const Tile &tile) {
-                             double *sums = reinterpret_cast<double *>(tile.workspace) + (tile.index + 1) * width;
+                             double *sums =
+                                 reinterpret_cast<double *>(tile.workspace) + (tile.index + 1) * width;
                              std::fill_n(sums, width, 0.0);
                              const int64_t end = std::min(tokens, (tile.index + 1) * grain);
                              for (int64_t token = tile.index * grain; token < end; ++token)

@@ -14,16 +14,18 @@ struct Reference {
   Doubles out, lse, dq, dk, dv;
 };
 
-Reference reference(const AttentionCase &c, const Floats &q, const Floats &k, const Floats &v, const Floats &dout,
-                    double scale) {
+Reference reference(const AttentionCase &c, const Floats &q, const Floats &k, const Floats &v,
+                    const Floats &dout, double scale) {
   const int64_t qw = c.heads * c.dim, kw = c.keyHeads * c.dim;
-  Reference r{Doubles(q.size()), Doubles(c.batch * c.heads * c.sequence), Doubles(q.size()), Doubles(k.size()),
-              Doubles(k.size())};
+  Reference r{Doubles(q.size()), Doubles(c.batch * c.heads * c.sequence), Doubles(q.size()),
+              Doubles(k.size()), Doubles(k.size())};
   for (int64_t b = 0; b < c.batch; ++b)
     for (int64_t head = 0; head < c.heads; ++head)
       for (int64_t i = 0; i < c.sequence; ++i) {
         const int64_t n = c.causal ? i + 1 : c.sequence, qa = (b * c.sequence + i) * qw + head * c.dim;
-        auto ka = [&](int64_t j) { return (b * c.sequence + j) * kw + head / (c.heads / c.keyHeads) * c.dim; };
+        auto ka = [&](int64_t j) {
+          return (b * c.sequence + j) * kw + head / (c.heads / c.keyHeads) * c.dim;
+        };
         Doubles p(n);
         double most = -1e300, mass = 0;
         for (int64_t j = 0; j < n; ++j) {
@@ -58,18 +60,20 @@ Reference reference(const AttentionCase &c, const Floats &q, const Floats &k, co
 }
 
 void check(const AttentionCase &c) {
-  SCOPED_TRACE(testing::Message() << c.batch << " " << c.sequence << " " << c.heads << ":" << c.keyHeads << " " << c.dim
-                                  << " causal " << c.causal);
+  SCOPED_TRACE(testing::Message() << c.batch << " " << c.sequence << " " << c.heads << ":" << c.keyHeads
+                                  << " " << c.dim << " causal " << c.causal);
   const double scale = 1.0 / std::sqrt(static_cast<double>(c.dim));
   const Shape qs{c.batch, c.sequence, c.heads * c.dim}, ks{c.batch, c.sequence, c.keyHeads * c.dim};
   const Floats q = randomFloats(count(qs), 1), k = randomFloats(count(ks), 2), v = randomFloats(count(ks), 3);
   const Floats dout = randomFloats(count(qs), 4);
   CommandRunner runner;
-  const Operand pq = runner.floats(qs, q), pk = runner.floats(ks, k), pv = runner.floats(ks, v), pd = runner.floats(qs, dout);
+  const Operand pq = runner.floats(qs, q), pk = runner.floats(ks, k), pv = runner.floats(ks, v),
+                pd = runner.floats(qs, dout);
   const Operand out = runner.output(qs), lse = runner.output({c.batch, c.heads, c.sequence});
   const Operand dq = runner.output(qs), dk = runner.output(ks), dv = runner.output(ks);
   const std::vector<CommandAttribute> attributes = {flag("heads", c.heads), flag("kv_heads", c.keyHeads),
-                                                    flag("head_dim", c.dim), flag("causal", c.causal), real("scale", scale)};
+                                                    flag("head_dim", c.dim), flag("causal", c.causal),
+                                                    real("scale", scale)};
   runner.add("attention_forward", {pq, pk, pv}, {out, lse}, attributes);
   runner.add("attention_backward", {pq, pk, pv, out, lse, pd}, {dq, dk, dv}, attributes);
   runner.run();
@@ -94,8 +98,9 @@ TEST(Attention, AgainstTheDefinition) {
 TEST(Attention, HeadsMustBeAMultipleOfKeyHeads) {
   CommandRunner runner;
   const Operand q = runner.output({1, 4, 15}), k = runner.output({1, 4, 10}), lse = runner.output({1, 3, 4});
-  runner.add("attention_forward", {q, k, k}, {q, lse},
-             {flag("heads", 3), flag("kv_heads", 2), flag("head_dim", 5), flag("causal", 1), real("scale", 1.0)});
+  runner.add(
+      "attention_forward", {q, k, k}, {q, lse},
+      {flag("heads", 3), flag("kv_heads", 2), flag("head_dim", 5), flag("causal", 1), real("scale", 1.0)});
   EXPECT_NE(std::string(runner.runWith(1).message()).find("multiple of kv_heads"), std::string::npos);
 }
 
@@ -105,7 +110,8 @@ TEST(Rope, RotatesPairsAndBack) {
   CommandRunner runner;
   const Shape shape{batch, sequence, heads * dim};
   const Operand px = runner.floats(shape, x), y = runner.output(shape), back = runner.output(shape);
-  const std::vector<CommandAttribute> attributes = {flag("heads", heads), flag("head_dim", dim), real("theta", 10000.0)};
+  const std::vector<CommandAttribute> attributes = {flag("heads", heads), flag("head_dim", dim),
+                                                    real("theta", 10000.0)};
   runner.add("rope", {px}, {y}, attributes);
   std::vector<CommandAttribute> inverse = attributes;
   inverse.push_back(flag("inverse", 1));

@@ -115,8 +115,14 @@ private:
   std::vector<uint8_t> arena, result;
 };
 
-inline CommandAttribute flag(const std::string &name, int64_t value) { return {name, value}; }
-inline CommandAttribute real(const std::string &name, double value) { return {name, value}; }
-inline CommandAttribute text(const std::string &name, const std::string &value) { return {name, value}; }
+inline CommandAttribute flag(const std::string &name, int64_t value) {
+  return {name, value};
+}
+inline CommandAttribute real(const std::string &name, double value) {
+  return {name, value};
+}
+inline CommandAttribute text(const std::string &name, const std::string &value) {
+  return {name, value};
+}
 
 } // namespace sluice::test

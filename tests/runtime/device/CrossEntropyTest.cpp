@@ -11,9 +11,14 @@ struct HeadCase {
 };
 
 TEST(CrossEntropy, OfAProductAndOfLogits) {
-  for (const HeadCase &c : {HeadCase{1, 1, 1, false, 1}, {3, 5, 7, true, 1}, {67, 31, 997, false, 1}, {601, 24, 131, true, 3}, {300, 8, 1100, false, 30}}) {
+  for (const HeadCase &c : {HeadCase{1, 1, 1, false, 1},
+                            {3, 5, 7, true, 1},
+                            {67, 31, 997, false, 1},
+                            {601, 24, 131, true, 3},
+                            {300, 8, 1100, false, 30}}) {
     SCOPED_TRACE(testing::Message() << c.tokens << " " << c.width << " " << c.vocabulary);
-    const Floats x = randomFloats(c.tokens * c.width, 1), w = randomFloats(c.vocabulary * c.width, 2, c.deviation / std::sqrt(c.width));
+    const Floats x = randomFloats(c.tokens * c.width, 1),
+                 w = randomFloats(c.vocabulary * c.width, 2, c.deviation / std::sqrt(c.width));
     const Floats old = randomFloats(c.vocabulary * c.width, 3);
     std::vector<int32_t> targets(c.tokens);
     for (int64_t t = 0; t < c.tokens; ++t)
@@ -49,11 +54,14 @@ TEST(CrossEntropy, OfAProductAndOfLogits) {
     CommandRunner runner;
     const Operand px = runner.floats({c.tokens, c.width}, x), pw = runner.floats({c.vocabulary, c.width}, w);
     const Operand pt = runner.integers({c.tokens}, targets), pg = runner.floats({1}, {g});
-    const Operand forward = runner.output({1}), pl = runner.output({1}), pdx = runner.output({c.tokens, c.width});
-    const Operand pdw = c.accumulate ? runner.floats({c.vocabulary, c.width}, old) : runner.output({c.vocabulary, c.width});
+    const Operand forward = runner.output({1}), pl = runner.output({1}),
+                  pdx = runner.output({c.tokens, c.width});
+    const Operand pdw =
+        c.accumulate ? runner.floats({c.vocabulary, c.width}, old) : runner.output({c.vocabulary, c.width});
     const Operand plogits = runner.floats({c.tokens, c.vocabulary}, Floats(logits.begin(), logits.end()));
     const Operand small = runner.output({1}), smallGradient = runner.output({c.tokens, c.vocabulary});
-    const std::vector<CommandAttribute> settings = {flag("ignore_index", -100), flag("accumulate", c.accumulate)};
+    const std::vector<CommandAttribute> settings = {flag("ignore_index", -100),
+                                                    flag("accumulate", c.accumulate)};
     runner.add("linear_cross_entropy", {px, pw, pt}, {forward}, settings);
     runner.add("linear_cross_entropy_gradient", {px, pw, pt, pg}, {pl, pdx, pdw}, settings);
     runner.add("cross_entropy", {plogits, pt}, {small}, settings);

@@ -38,7 +38,8 @@ TEST(CpuDevice, OperandsAreCheckedAgainstTheirArenas) {
   EXPECT_NE(refusal({ElementType::F32, {4, 4}, 0, 4096}).find("needs bytes"), std::string::npos);
   EXPECT_NE(refusal({ElementType::F32, {4, 4}, 0, UINT64_MAX - 63}).find("needs bytes"), std::string::npos);
   EXPECT_NE(refusal({ElementType::F32, {4, 4}, 0, 4}).find("multiple of 64"), std::string::npos);
-  EXPECT_NE(refusal({ElementType::F32, {int64_t{1} << 40, int64_t{1} << 40}, 0, 0}).find("2^42"), std::string::npos);
+  EXPECT_NE(refusal({ElementType::F32, {int64_t{1} << 40, int64_t{1} << 40}, 0, 0}).find("2^42"),
+            std::string::npos);
   EXPECT_NE(refusal({ElementType::F32, {-4, -4}, 0, 0}).find("2^42"), std::string::npos);
   EXPECT_NE(refusal({ElementType::F64, {4, 4}, 0, 0}).find("must be f32"), std::string::npos);
 }
@@ -71,8 +72,12 @@ protected:
     for (int i = 0; i < 1000; ++i)
       x[i] = static_cast<float>(i);
     SLUICE_RETURN_IF_ERROR(memory->write(0, x.data(), 4000));
-    Command command{"launch", "test", {{ElementType::F32, {1000}, 0, 0}}, {{ElementType::F32, {1000}, 0, 4096}},
-                    {text("kernel", name), flag("tiles", 10)}, {}};
+    Command command{"launch",
+                    "test",
+                    {{ElementType::F32, {1000}, 0, 0}},
+                    {{ElementType::F32, {1000}, 0, 4096}},
+                    {text("kernel", name), flag("tiles", 10)},
+                    {}};
     DeviceMemory *const arenas[] = {memory.get()};
     SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<DeviceProgram> program, device->prepare({command}, arenas));
     SLUICE_RETURN_IF_ERROR(program->execute());

@@ -22,7 +22,9 @@ std::vector<ExpertsCase> cases() {
   return all;
 }
 
-double silu(double x) { return x / (1 + std::exp(-x)); }
+double silu(double x) {
+  return x / (1 + std::exp(-x));
+}
 double siluSlope(double x) {
   const double s = 1 / (1 + std::exp(-x));
   return s * (1 + x * (1 - s));
@@ -30,8 +32,10 @@ double siluSlope(double x) {
 
 TEST(Experts, MovingRows) {
   for (const ExpertsCase &c : cases()) {
-    const RoutingReference r = routingFromIds(assignment(c.kind, c.tokens, c.topK, c.experts), c.topK, c.experts);
-    const Floats x = randomFloats(c.tokens * c.d, 1), gates = randomFloats(r.rows(), 2), ye = randomFloats(r.rows() * c.d, 3);
+    const RoutingReference r =
+        routingFromIds(assignment(c.kind, c.tokens, c.topK, c.experts), c.topK, c.experts);
+    const Floats x = randomFloats(c.tokens * c.d, 1), gates = randomFloats(r.rows(), 2),
+                 ye = randomFloats(r.rows() * c.d, 3);
     CommandRunner runner;
     const Operand px = runner.floats({c.tokens, c.d}, x), pr = runner.integers(r.shape(), r.buffer);
     const Operand pg = runner.floats({c.tokens, c.topK}, gates), pe = runner.floats({r.rows(), c.d}, ye);
@@ -69,17 +73,21 @@ TEST(Experts, MovingRows) {
 TEST(Experts, GroupedProducts) {
   for (const ExpertsCase &c : cases())
     for (bool flip : {false, true}) {
-      const RoutingReference r = routingFromIds(assignment(c.kind, c.tokens, c.topK, c.experts), c.topK, c.experts);
+      const RoutingReference r =
+          routingFromIds(assignment(c.kind, c.tokens, c.topK, c.experts), c.topK, c.experts);
       const Floats x = randomFloats(r.rows() * c.d, 1), w = randomFloats(c.experts * c.f * c.d, 2);
-      const Floats bias = randomFloats(c.experts * c.f, 3), dy = randomFloats(r.rows() * c.f, 4), old = randomFloats(c.experts * c.f * c.d, 5);
+      const Floats bias = randomFloats(c.experts * c.f, 3), dy = randomFloats(r.rows() * c.f, 4),
+                   old = randomFloats(c.experts * c.f * c.d, 5);
       CommandRunner runner;
       const Operand px = runner.floats({r.rows(), c.d}, x), pr = runner.integers(r.shape(), r.buffer);
       const Operand pw = runner.floats(flip ? Shape{c.experts, c.d, c.f} : Shape{c.experts, c.f, c.d}, w);
       const Operand pb = runner.floats({c.experts, c.f}, bias), pdy = runner.floats({r.rows(), c.f}, dy);
       const Operand y = runner.output({r.rows(), c.f});
-      const Operand dw = flip ? runner.floats({c.experts, c.f, c.d}, old) : runner.output({c.experts, c.f, c.d});
+      const Operand dw =
+          flip ? runner.floats({c.experts, c.f, c.d}, old) : runner.output({c.experts, c.f, c.d});
       runner.add("grouped_gemm", {px, pw, pr, pb}, {y}, {flag("top_k", c.topK), flag("transpose_w", flip)});
-      runner.add("grouped_weight_gradient", {pdy, px, pr}, {dw}, {flag("top_k", c.topK), flag("accumulate", flip)});
+      runner.add("grouped_weight_gradient", {pdy, px, pr}, {dw},
+                 {flag("top_k", c.topK), flag("accumulate", flip)});
       runner.run();
       Doubles wantY(dy.size()), wantW(old.size());
       if (flip)
@@ -89,7 +97,8 @@ TEST(Experts, GroupedProducts) {
           const int64_t e = r.expertOfRow(row);
           wantY[row * c.f + o] = bias[e * c.f + o];
           for (int64_t i = 0; i < c.d; ++i) {
-            wantY[row * c.f + o] += static_cast<double>(x[row * c.d + i]) * w[e * c.f * c.d + (flip ? i * c.f + o : o * c.d + i)];
+            wantY[row * c.f + o] +=
+                static_cast<double>(x[row * c.d + i]) * w[e * c.f * c.d + (flip ? i * c.f + o : o * c.d + i)];
             wantW[(e * c.f + o) * c.d + i] += static_cast<double>(dy[row * c.f + o]) * x[row * c.d + i];
           }
         }
@@ -102,21 +111,27 @@ TEST(Experts, FusedForwardAndBackward) {
   for (const ExpertsCase &c : cases())
     for (bool accumulate : {false, true}) {
       SCOPED_TRACE(testing::Message() << c.kind << " T" << c.tokens << " K" << c.topK << " E" << c.experts);
-      const RoutingReference r = routingFromIds(assignment(c.kind, c.tokens, c.topK, c.experts), c.topK, c.experts);
+      const RoutingReference r =
+          routingFromIds(assignment(c.kind, c.tokens, c.topK, c.experts), c.topK, c.experts);
       const int64_t rows = r.rows(), n = c.experts * c.f * c.d;
       const Floats x = randomFloats(c.tokens * c.d, 1), gates = randomFloats(rows, 2);
       const Floats wg = randomFloats(n, 3, 0.3), wu = randomFloats(n, 4, 0.3), wd = randomFloats(n, 5, 0.3);
       const Floats dout = randomFloats(c.tokens * c.d, 6), old = randomFloats(n, 7);
       CommandRunner runner;
       const Operand px = runner.floats({c.tokens, c.d}, x), pr = runner.integers(r.shape(), r.buffer);
-      const Operand pg = runner.floats({c.tokens, c.topK}, gates), pdout = runner.floats({c.tokens, c.d}, dout);
+      const Operand pg = runner.floats({c.tokens, c.topK}, gates),
+                    pdout = runner.floats({c.tokens, c.d}, dout);
       const Shape upShape{c.experts, c.f, c.d}, downShape{c.experts, c.d, c.f}, wide{rows, c.f};
-      const Operand pwg = runner.floats(upShape, wg), pwu = runner.floats(upShape, wu), pwd = runner.floats(downShape, wd);
+      const Operand pwg = runner.floats(upShape, wg), pwu = runner.floats(upShape, wu),
+                    pwd = runner.floats(downShape, wd);
       const Operand gate = runner.output(wide), up = runner.output(wide), act = runner.output(wide);
       const Operand ye = runner.output({rows, c.d}), out = runner.output({c.tokens, c.d});
-      const Operand dgates = runner.output({c.tokens, c.topK}), dgate = runner.output(wide), dup = runner.output(wide);
+      const Operand dgates = runner.output({c.tokens, c.topK}), dgate = runner.output(wide),
+                    dup = runner.output(wide);
       const Operand dx = runner.output({c.tokens, c.d});
-      auto gradient = [&](const Shape &shape) { return accumulate ? runner.floats(shape, old) : runner.output(shape); };
+      auto gradient = [&](const Shape &shape) {
+        return accumulate ? runner.floats(shape, old) : runner.output(shape);
+      };
       const Operand dwd = gradient(downShape), dwg = gradient(upShape), dwu = gradient(upShape);
       const std::vector<CommandAttribute> k = {flag("top_k", c.topK), flag("accumulate", accumulate)};
       runner.add("experts_up", {px, pr, pwg, pwu}, {gate, up, act}, k);
@@ -127,7 +142,8 @@ TEST(Experts, FusedForwardAndBackward) {
       runner.add("experts_up_weight_gradient", {px, pr, dgate, dup}, {dwg, dwu}, k);
       runner.run();
 
-      Doubles wGate(rows * c.f), wUp(rows * c.f), wAct(rows * c.f), wYe(rows * c.d), wOut(c.tokens * c.d), wDgates(rows);
+      Doubles wGate(rows * c.f), wUp(rows * c.f), wAct(rows * c.f), wYe(rows * c.d), wOut(c.tokens * c.d),
+          wDgates(rows);
       Doubles wDgate(rows * c.f), wDup(rows * c.f), wDx(c.tokens * c.d), wDwd(n), wDwg(n), wDwu(n);
       if (accumulate)
         wDwd.assign(old.begin(), old.end()), wDwg = wDwd, wDwu = wDwd;
@@ -149,7 +165,8 @@ TEST(Experts, FusedForwardAndBackward) {
           for (int64_t j = 0; j < c.f; ++j) {
             const int64_t at = row * c.f + j;
             y += wAct[at] * wd[(e * c.d + i) * c.f + j];
-            wDx[t * c.d + i] += wDgate[at] * wg[(e * c.f + j) * c.d + i] + wDup[at] * wu[(e * c.f + j) * c.d + i];
+            wDx[t * c.d + i] +=
+                wDgate[at] * wg[(e * c.f + j) * c.d + i] + wDup[at] * wu[(e * c.f + j) * c.d + i];
             wDwd[(e * c.d + i) * c.f + j] += gates[slot] * dout[t * c.d + i] * wAct[at];
             wDwg[(e * c.f + j) * c.d + i] += wDgate[at] * x[t * c.d + i];
             wDwu[(e * c.f + j) * c.d + i] += wDup[at] * x[t * c.d + i];

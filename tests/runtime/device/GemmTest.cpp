@@ -22,8 +22,8 @@ void check(const Case &c) {
     inputs.push_back(runner.floats({c.n}, bias));
   const Operand pc = c.accumulate ? runner.floats({c.m, c.n}, old) : runner.output({c.m, c.n});
   runner.add("gemm", inputs, {pc},
-             {flag("transpose_a", c.transposeA), flag("transpose_b", c.transposeB), flag("accumulate", c.accumulate),
-              flag("parameter_b", c.parameter)});
+             {flag("transpose_a", c.transposeA), flag("transpose_b", c.transposeB),
+              flag("accumulate", c.accumulate), flag("parameter_b", c.parameter)});
   runner.run();
   Doubles want(static_cast<size_t>(c.m * c.n));
   for (int64_t i = 0; i < c.m; ++i)
@@ -57,7 +57,8 @@ TEST(Gemm, EmptyReductionGivesZerosAndNoRowsGiveNothing) {
 TEST(Gemm, LeadingDimensionsAreFoldedIntoRows) {
   const Floats x = randomFloats(2 * 3 * 4, 1), dy = randomFloats(2 * 3 * 5, 2);
   CommandRunner runner;
-  const Operand px = runner.floats({2, 3, 4}, x), pdy = runner.floats({2, 3, 5}, dy), pw = runner.output({5, 4});
+  const Operand px = runner.floats({2, 3, 4}, x), pdy = runner.floats({2, 3, 5}, dy),
+                pw = runner.output({5, 4});
   runner.add("gemm", {pdy, px}, {pw}, {flag("transpose_a", 1)});
   runner.run();
   Doubles want(20);

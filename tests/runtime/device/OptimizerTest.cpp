@@ -36,11 +36,14 @@ TEST(Optimizer, AdamWAsPyTorchComputesIt) {
     for (float &x : v)
       x *= x;
     CommandRunner runner;
-    const Operand pw = runner.floats({c.n}, w), pm = runner.floats({c.n}, m), pv = runner.floats({c.n}, v), pg = runner.floats({c.n}, g);
+    const Operand pw = runner.floats({c.n}, w), pm = runner.floats({c.n}, m), pv = runner.floats({c.n}, v),
+                  pg = runner.floats({c.n}, g);
     const Operand lr = runner.floats({1}, {rate}), step = runner.longs({1}, {c.step});
-    const Operand count = runner.floats({1}, {static_cast<float>(tokens)}), norm = runner.floats({1}, {static_cast<float>(c.norm)});
+    const Operand count = runner.floats({1}, {static_cast<float>(tokens)}),
+                  norm = runner.floats({1}, {static_cast<float>(c.norm)});
     runner.add("adamw", {pw, pm, pv, pg, lr, step, count, norm}, {pw, pm, pv, pg},
-               {real("beta1", beta1), real("beta2", beta2), real("epsilon", epsilon), real("weight_decay", c.decay), real("clip", c.clip)});
+               {real("beta1", beta1), real("beta2", beta2), real("epsilon", epsilon),
+                real("weight_decay", c.decay), real("clip", c.clip)});
     runner.run();
     Doubles ww(c.n), wm(c.n), wv(c.n);
     for (int64_t i = 0; i < c.n; ++i) {
@@ -50,7 +53,8 @@ TEST(Optimizer, AdamWAsPyTorchComputesIt) {
       wm[i] = beta1 * m[i] + (1 - beta1) * x;
       wv[i] = beta2 * v[i] + (1 - beta2) * x * x;
       ww[i] = w[i] - rate * c.decay * w[i];
-      ww[i] -= rate * (wm[i] / (1 - std::pow(beta1, c.step))) / (std::sqrt(wv[i] / (1 - std::pow(beta2, c.step))) + epsilon);
+      ww[i] -= rate * (wm[i] / (1 - std::pow(beta1, c.step))) /
+               (std::sqrt(wv[i] / (1 - std::pow(beta2, c.step))) + epsilon);
     }
     EXPECT_CLOSE(runner.read(pw), ww);
     EXPECT_CLOSE(runner.read(pm), wm);
@@ -64,10 +68,12 @@ TEST(Optimizer, ANormThatIsNotFiniteChangesNothingButTheGradient) {
   for (float badNorm : {infinity, std::numeric_limits<float>::quiet_NaN()}) {
     const Floats w = randomFloats(37, 1), g(37, infinity);
     CommandRunner runner;
-    const Operand pw = runner.floats({37}, w), pm = runner.floats({37}, w), pv = runner.floats({37}, w), pg = runner.floats({37}, g);
+    const Operand pw = runner.floats({37}, w), pm = runner.floats({37}, w), pv = runner.floats({37}, w),
+                  pg = runner.floats({37}, g);
     const Operand one = runner.floats({1}, {1}), norm = runner.floats({1}, {badNorm});
     runner.add("adamw", {pw, pm, pv, pg, one, one, one, norm}, {pw, pm, pv, pg},
-               {real("beta1", 0.9), real("beta2", 0.95), real("epsilon", 1e-8), real("weight_decay", 0.1), real("clip", 1.0)});
+               {real("beta1", 0.9), real("beta2", 0.95), real("epsilon", 1e-8), real("weight_decay", 0.1),
+                real("clip", 1.0)});
     runner.run();
     EXPECT_EQ(runner.read(pw), w);
     EXPECT_EQ(runner.read(pm), w);

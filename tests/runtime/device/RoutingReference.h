@@ -26,7 +26,8 @@ inline RoutingReference routingFromIds(const std::vector<int32_t> &ids, int64_t 
   RoutingReference r{ids, static_cast<int64_t>(ids.size()) / topK, topK, experts};
   std::vector<int32_t> slots(ids.size()), rows(ids.size()), offsets(static_cast<size_t>(experts + 1));
   std::iota(slots.begin(), slots.end(), 0);
-  std::sort(slots.begin(), slots.end(), [&](int32_t a, int32_t b) { return std::pair(ids[a], a) < std::pair(ids[b], b); });
+  std::sort(slots.begin(), slots.end(),
+            [&](int32_t a, int32_t b) { return std::pair(ids[a], a) < std::pair(ids[b], b); });
   for (size_t row = 0; row < slots.size(); ++row)
     rows[slots[row]] = static_cast<int32_t>(row);
   for (int32_t id : ids)
@@ -56,7 +57,8 @@ inline RoutingReference routingFromLogits(const Floats &logits, int64_t topK, in
 }
 
 /// The adversarial assignments that expert kernels must survive, by name.
-inline std::vector<int32_t> assignment(const std::string &kind, int64_t tokens, int64_t topK, int64_t experts) {
+inline std::vector<int32_t> assignment(const std::string &kind, int64_t tokens, int64_t topK,
+                                       int64_t experts) {
   std::vector<int32_t> ids;
   std::mt19937 generator(11);
   for (int64_t t = 0; t < tokens; ++t)
@@ -64,9 +66,11 @@ inline std::vector<int32_t> assignment(const std::string &kind, int64_t tokens, 
       if (kind == "one")
         ids.push_back(static_cast<int32_t>((experts - 1 + j) % experts)); // all tokens choose alike
       else if (kind == "holes")
-        ids.push_back(static_cast<int32_t>((t + j) % std::max<int64_t>(1, (experts + 1) / 2) * 2 % experts)); // odd ones stay empty
+        ids.push_back(static_cast<int32_t>((t + j) % std::max<int64_t>(1, (experts + 1) / 2) * 2 %
+                                           experts)); // odd ones stay empty
       else
-        ids.push_back(static_cast<int32_t>((static_cast<int64_t>(generator() % static_cast<uint32_t>(experts)) + j) % experts));
+        ids.push_back(static_cast<int32_t>(
+            (static_cast<int64_t>(generator() % static_cast<uint32_t>(experts)) + j) % experts));
     }
   return ids;
 }

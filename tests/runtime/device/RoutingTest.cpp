@@ -13,8 +13,8 @@ struct Score {
 };
 
 std::vector<CommandAttribute> attributes(int64_t topK, const Score &s) {
-  return {flag("top_k", topK), flag("score", s.sigmoid), flag("renormalize", s.renormalize), real("epsilon", s.epsilon),
-          real("scale", s.scale)};
+  return {flag("top_k", topK), flag("score", s.sigmoid), flag("renormalize", s.renormalize),
+          real("epsilon", s.epsilon), real("scale", s.scale)};
 }
 
 Doubles scores(const Doubles &logits, int64_t experts, bool sigmoid) {
@@ -36,7 +36,8 @@ Doubles gatesOf(const Doubles &p, const RoutingReference &r, const Score &s) {
     for (int64_t j = 0; j < r.topK; ++j)
       sum += p[t * r.experts + r.expertOf(t * r.topK + j)];
     for (int64_t j = 0; j < r.topK; ++j)
-      gates[t * r.topK + j] = s.scale * p[t * r.experts + r.expertOf(t * r.topK + j)] / (s.renormalize ? sum : 1.0);
+      gates[t * r.topK + j] =
+          s.scale * p[t * r.experts + r.expertOf(t * r.topK + j)] / (s.renormalize ? sum : 1.0);
   }
   return gates;
 }
@@ -56,13 +57,16 @@ Doubles differences(const Floats &x, const std::function<double(const Doubles &)
 }
 
 TEST(Route, IdsGatesProbsAndTheirAdjoint) {
-  for (const Score &s : {Score{false, true, 0, 1}, Score{false, false, 0, 1}, Score{true, true, 1e-3, 2.5}, Score{true, false, 0, 1}})
-    for (auto [tokens, experts, topK] : {std::array<int64_t, 3>{1, 1, 1}, {67, 7, 3}, {131, 16, 4}, {5, 4, 4}}) {
+  for (const Score &s : {Score{false, true, 0, 1}, Score{false, false, 0, 1}, Score{true, true, 1e-3, 2.5},
+                         Score{true, false, 0, 1}})
+    for (auto [tokens, experts, topK] :
+         {std::array<int64_t, 3>{1, 1, 1}, {67, 7, 3}, {131, 16, 4}, {5, 4, 4}}) {
       const Floats logits = randomFloats(tokens * experts, 1, 2.0), dgates = randomFloats(tokens * topK, 2);
       const Floats dprobs = randomFloats(tokens * experts, 3);
       const RoutingReference want = routingFromLogits(logits, topK, experts);
       CommandRunner runner;
-      const Operand x = runner.floats({tokens, experts}, logits), buffer = runner.output(want.shape(), ElementType::I32);
+      const Operand x = runner.floats({tokens, experts}, logits),
+                    buffer = runner.output(want.shape(), ElementType::I32);
       const Operand gates = runner.output({tokens, topK}), probs = runner.output({tokens, experts});
       const Operand dg = runner.floats({tokens, topK}, dgates), dp = runner.floats({tokens, experts}, dprobs);
       const Operand dx = runner.output({tokens, experts});
@@ -89,12 +93,15 @@ TEST(Route, IdsGatesProbsAndTheirAdjoint) {
 }
 
 TEST(Route, TiesGoToTheLowerIndexAndNaNComesLast) {
-  const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
-  const Floats logits = {1, 1, 1, 1, nan, 2, nan, 3, nan, nan, nan, nan, -infinity, nan, 0.0f, -0.0f, 5, infinity, 5, 4};
+  const float nan = std::numeric_limits<float>::quiet_NaN(),
+              infinity = std::numeric_limits<float>::infinity();
+  const Floats logits = {1,   1,   1,         1,   nan,  2,     nan, 3,        nan, nan,
+                         nan, nan, -infinity, nan, 0.0f, -0.0f, 5,   infinity, 5,   4};
   const RoutingReference want = routingFromLogits(logits, 3, 4);
   CommandRunner runner;
   const Operand x = runner.floats({5, 4}, logits), buffer = runner.output(want.shape(), ElementType::I32);
-  runner.add("route", {x}, {buffer, runner.output({5, 3}), runner.output({5, 4})}, attributes(3, {false, true, 0, 1}));
+  runner.add("route", {x}, {buffer, runner.output({5, 3}), runner.output({5, 4})},
+             attributes(3, {false, true, 0, 1}));
   runner.run();
   const std::vector<int32_t> got = runner.readIntegers(buffer);
   EXPECT_EQ(got, want.buffer);
@@ -109,7 +116,10 @@ struct LossCase {
 };
 
 TEST(RoutingLosses, ValuesAndAdjoints) {
-  for (const LossCase &c : {LossCase{67, 7, 2, false, false}, {67, 7, 2, true, false}, {300, 5, 1, true, false}, {4, 3, 3, false, true}}) {
+  for (const LossCase &c : {LossCase{67, 7, 2, false, false},
+                            {67, 7, 2, true, false},
+                            {300, 5, 1, true, false},
+                            {4, 3, 3, false, true}}) {
     const Floats logits = randomFloats(c.tokens * c.experts, 1);
     Floats probs = randomFloats(c.tokens * c.experts, 2);
     for (float &p : probs)
@@ -152,11 +162,14 @@ TEST(RoutingLosses, ValuesAndAdjoints) {
 
     CommandRunner runner;
     const Shape shape{c.tokens, c.experts};
-    const Operand px = runner.floats(shape, logits), pp = runner.floats(shape, probs), pr = runner.integers(r.shape(), r.buffer);
+    const Operand px = runner.floats(shape, logits), pp = runner.floats(shape, probs),
+                  pr = runner.integers(r.shape(), r.buffer);
     const Operand pt = runner.integers({c.tokens}, targets), pg = runner.floats({1}, {g});
-    const Operand b = runner.output({1}), db = runner.output(shape), pz = runner.output({1}), dz = runner.output(shape);
+    const Operand b = runner.output({1}), db = runner.output(shape), pz = runner.output({1}),
+                  dz = runner.output(shape);
     const Operand statistics = runner.output({c.experts + 4}), counted = runner.output({1});
-    const std::vector<CommandAttribute> settings = {flag("top_k", c.topK), flag("normalize", c.normalize), flag("ignore_index", -100)};
+    const std::vector<CommandAttribute> settings = {flag("top_k", c.topK), flag("normalize", c.normalize),
+                                                    flag("ignore_index", -100)};
     runner.add("switch_balance", {pp, pr, pt}, {b}, settings);
     runner.add("switch_balance_gradient", {pp, pr, pt, pg}, {db}, settings);
     runner.add("router_z", {px, pt}, {pz}, settings);

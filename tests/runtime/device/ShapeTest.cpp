@@ -7,9 +7,11 @@ namespace {
 TEST(Lookup, EmbeddingAndItsGradient) {
   const int64_t vocabulary = 13, width = 37;
   const std::vector<int32_t> ids = {3, 12, 0, 3, 3, 7};
-  const Floats table = randomFloats(vocabulary * width, 1), dy = randomFloats(6 * width, 2), old = randomFloats(vocabulary * width, 3);
+  const Floats table = randomFloats(vocabulary * width, 1), dy = randomFloats(6 * width, 2),
+               old = randomFloats(vocabulary * width, 3);
   CommandRunner runner;
-  const Operand pi = runner.integers({2, 3}, ids), pt = runner.floats({vocabulary, width}, table), pdy = runner.floats({2, 3, width}, dy);
+  const Operand pi = runner.integers({2, 3}, ids), pt = runner.floats({vocabulary, width}, table),
+                pdy = runner.floats({2, 3, width}, dy);
   const Operand y = runner.output({2, 3, width}), gathered = runner.output({6, width});
   const Operand fresh = runner.output({vocabulary, width}), added = runner.floats({vocabulary, width}, old);
   runner.add("embedding", {pi, pt}, {y});
@@ -32,7 +34,8 @@ TEST(Lookup, EmbeddingAndItsGradient) {
 
 TEST(Lookup, AnIdOutsideTheTableIsRefused) {
   CommandRunner runner;
-  runner.add("embedding", {runner.integers({2}, {0, -1}), runner.floats({3, 2}, Floats(6))}, {runner.output({2, 2})});
+  runner.add("embedding", {runner.integers({2}, {0, -1}), runner.floats({3, 2}, Floats(6))},
+             {runner.output({2, 2})});
   EXPECT_EQ(exitCode(runner.runWith(2)), ExitCode::BadInput);
 }
 
@@ -40,8 +43,10 @@ TEST(Moves, FillCopyTransposeSliceConcat) {
   const Floats x = randomFloats(3 * 5 * 7, 1), z = randomFloats(3 * 2 * 7, 2);
   CommandRunner runner;
   const Operand px = runner.floats({3, 5, 7}, x), pz = runner.floats({3, 2, 7}, z);
-  const Operand filled = runner.output({1000}), counts = runner.output({3}, ElementType::I32), same = runner.output({15, 7});
-  const Operand turned = runner.output({7, 3, 5}), swapped = runner.output({3, 7, 5}), part = runner.output({2, 3, 4}), joined = runner.output({3, 7, 7});
+  const Operand filled = runner.output({1000}), counts = runner.output({3}, ElementType::I32),
+                same = runner.output({15, 7});
+  const Operand turned = runner.output({7, 3, 5}), swapped = runner.output({3, 7, 5}),
+                part = runner.output({2, 3, 4}), joined = runner.output({3, 7, 7});
   runner.add("fill", {}, {filled}, {real("value", 0.25)});
   runner.add("fill", {}, {counts}, {flag("value", 4)});
   runner.add("copy", {px}, {same});
@@ -74,19 +79,24 @@ TEST(Moves, FillCopyTransposeSliceConcat) {
 TEST(Moves, PlacesOutsideTheInputAreRefused) {
   for (const char *offsets : {"2,0", "0,-1", "0", "0,x", "9999999999999999999,0"}) {
     CommandRunner runner;
-    runner.add("slice", {runner.floats({3, 3}, Floats(9))}, {runner.output({2, 2})}, {text("offsets", offsets)});
+    runner.add("slice", {runner.floats({3, 3}, Floats(9))}, {runner.output({2, 2})},
+               {text("offsets", offsets)});
     EXPECT_EQ(exitCode(runner.runWith(1)), ExitCode::BadInput) << offsets;
   }
   CommandRunner twice;
-  twice.add("transpose", {twice.floats({3, 3}, Floats(9))}, {twice.output({3, 3})}, {text("permutation", "0,0")});
+  twice.add("transpose", {twice.floats({3, 3}, Floats(9))}, {twice.output({3, 3})},
+            {text("permutation", "0,0")});
   EXPECT_EQ(exitCode(twice.runWith(1)), ExitCode::BadInput);
 }
 
 TEST(Contract, AnyEquation) {
-  const Floats a = randomFloats(3 * 4 * 5, 1), b = randomFloats(3 * 5 * 6, 2), old = randomFloats(3 * 4 * 6, 3), u = randomFloats(4, 4), v = randomFloats(6, 5);
+  const Floats a = randomFloats(3 * 4 * 5, 1), b = randomFloats(3 * 5 * 6, 2),
+               old = randomFloats(3 * 4 * 6, 3), u = randomFloats(4, 4), v = randomFloats(6, 5);
   CommandRunner runner;
-  const Operand pa = runner.floats({3, 4, 5}, a), pb = runner.floats({3, 5, 6}, b), pc = runner.floats({3, 4, 6}, old);
-  const Operand pu = runner.floats({4}, u), pv = runner.floats({6}, v), outer = runner.output({6, 4}), all = runner.output({});
+  const Operand pa = runner.floats({3, 4, 5}, a), pb = runner.floats({3, 5, 6}, b),
+                pc = runner.floats({3, 4, 6}, old);
+  const Operand pu = runner.floats({4}, u), pv = runner.floats({6}, v), outer = runner.output({6, 4}),
+                all = runner.output({});
   runner.add("contract", {pa, pb}, {pc}, {text("equation", "bij,bjk->bik"), flag("accumulate", 1)});
   runner.add("contract", {pu, pv}, {outer}, {text("equation", "i,j->ji")});
   runner.add("contract", {pu, pv}, {all}, {text("equation", "i,j->")});
@@ -107,7 +117,8 @@ TEST(Contract, AnyEquation) {
   EXPECT_CLOSE(runner.read(all), s);
   for (const char *equation : {"ij->i", "i,j->k", "i,ij->j", "I,j->j", "i,j->jj", ""}) {
     CommandRunner bad;
-    bad.add("contract", {bad.floats({4}, u), bad.floats({6}, v)}, {bad.output({6})}, {text("equation", equation)});
+    bad.add("contract", {bad.floats({4}, u), bad.floats({6}, v)}, {bad.output({6})},
+            {text("equation", equation)});
     EXPECT_EQ(exitCode(bad.runWith(1)), ExitCode::BadInput) << equation;
   }
 }
@@ -115,9 +126,11 @@ TEST(Contract, AnyEquation) {
 TEST(RandomNormal, DependsOnSeedAndStreamOnly) {
   CommandRunner runner;
   const Operand seed = runner.longs({1}, {42}), other = runner.longs({1}, {43});
-  const Operand a = runner.output({300, 300}), b = runner.output({90000}), c = runner.output({90000}), d = runner.output({90000});
+  const Operand a = runner.output({300, 300}), b = runner.output({90000}), c = runner.output({90000}),
+                d = runner.output({90000});
   auto add = [&](const Operand &s, const Operand &y, const char *stream) {
-    runner.add("random_normal", {s}, {y}, {text("stream", stream), real("mean", 0.5), real("standard_deviation", 2.0)});
+    runner.add("random_normal", {s}, {y},
+               {text("stream", stream), real("mean", 0.5), real("standard_deviation", 2.0)});
   };
   add(seed, a, "embed");
   add(seed, b, "embed");

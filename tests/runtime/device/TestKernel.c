@@ -13,4 +13,6 @@ static void twice(void *const *buffers, void *scratch, int64_t tile) {
 static const SluiceKernelEntry entries[] = {{"twice", twice, 400}};
 static const SluiceKernelLibrary library = {TEST_ABI_VERSION, SLUICE_CPU_X86_64_V1, 1, entries};
 
-const SluiceKernelLibrary *sluice_kernel_library(void) { return &library; }
+const SluiceKernelLibrary *sluice_kernel_library(void) {
+  return &library;
+}
