@@ -416,7 +416,7 @@ void KernelGroups::chooseStored() {
 void KernelGroups::contents(const KernelGroup &group, SmallVectorImpl<Operation *> &ops,
                             SmallVectorImpl<Value> &inputs) const {
   llvm::DenseSet<Operation *> inside(group.members.begin(), group.members.end());
-  llvm::DenseSet<Value> read;
+  llvm::DenseSet<Value> outside;
   SmallVector<Operation *> pending(group.members);
   ops.assign(group.members.begin(), group.members.end());
   llvm::DenseSet<Operation *> members = inside;
@@ -431,25 +431,21 @@ void KernelGroups::contents(const KernelGroup &group, SmallVectorImpl<Operation 
           root && (members.contains(root) || isa<ConstantOp>(root) ||
                    (isa<MapOp, BroadcastOp>(root) && !stored.contains(root->getResult(0))));
       Operation *source = operand.getDefiningOp();
-      if (!here) {
-        if (read.insert(operand).second)
-          inputs.push_back(operand);
-      } else if (inside.insert(source).second) {
+      if (!here)
+        outside.insert(operand);
+      else if (inside.insert(source).second) {
         ops.push_back(source);
         pending.push_back(source);
       }
     }
   }
   llvm::sort(ops, [&](Operation *a, Operation *b) { return position(a) < position(b); });
-  llvm::sort(inputs, [&](Value a, Value b) {
-    auto key = [&](Value value) {
-      Operation *op = value.getDefiningOp();
-      unsigned number =
-          op ? cast<OpResult>(value).getResultNumber() : cast<BlockArgument>(value).getArgNumber();
-      return std::pair{op ? position(op) : -1, number};
-    };
-    return key(a) < key(b);
-  });
+  // In order of first use, whatever the values' own order is: equal kernels of two layers must look equal.
+  llvm::DenseSet<Value> listed;
+  for (Operation *op : ops)
+    for (Value operand : op->getOperands())
+      if (outside.contains(operand) && listed.insert(operand).second)
+        inputs.push_back(operand);
 }
 
 } // namespace sluice
