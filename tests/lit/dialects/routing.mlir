@@ -1,0 +1,60 @@
+// RUN: sluice-opt %s | sluice-opt | FileCheck %s
+// Routing, the experts' products and the losses: what is written is what is printed, named sizes included.
+!ids = tensor<?x?xi32, #sluice.dims<batch, seq>>
+!x = tensor<?x?x4xf32, #sluice.dims<batch, seq, _>>
+!gates = tensor<?x?x2xf32, #sluice.dims<batch, seq, _>>
+!scores = tensor<?x?x3xf32, #sluice.dims<batch, seq, _>>
+!rows = tensor<?x4xf32, #sluice.dims<"2*batch*seq", _>>
+!wide = tensor<?x5xf32, #sluice.dims<"2*batch*seq", _>>
+!tokens = tensor<?x4xf32, #sluice.dims<"batch*seq", _>>
+!routing = !sluice.routing<experts = 3, top_k = 2, tokens = "batch*seq">
+
+// CHECK-LABEL: sluice.graph @routing
+sluice.graph @routing(%l: !scores, %x: !x, %w: tensor<3x5x4xf32>, %b: tensor<3x5xf32>) {
+  // CHECK: sluice.route %{{.*}} {renormalize = true, score = "softmax", top_k = 2 : i64} : (tensor<?x?x3xf32, #sluice.dims<batch, seq, _>>) -> (!sluice.routing<experts = 3, top_k = 2, tokens = "batch*seq">, tensor<?x?x2xf32, #sluice.dims<batch, seq, _>>, tensor<?x?x3xf32, #sluice.dims<batch, seq, _>>)
+  %r, %g, %p = sluice.route %l {top_k = 2 : i64, score = "softmax", renormalize = true} : (!scores) -> (!routing, !gates, !scores)
+  // CHECK: sluice.dispatch %{{.*}} by %{{.*}} : ({{.*}}) -> tensor<?x4xf32, #sluice.dims<"2*batch*seq", _>>
+  %rows = sluice.dispatch %x by %r : (!x, !routing) -> !rows
+  // CHECK: sluice.dispatch %{{.*}} by %{{.*}} gates %
+  %weighted = sluice.dispatch %x by %r gates %g : (!x, !routing, !gates) -> !rows
+  // CHECK: sluice.grouped_linear %{{.*}}, %{{.*}} by %{{.*}} bias %
+  %up = sluice.grouped_linear %rows, %w by %r bias %b : (!rows, tensor<3x5x4xf32>, !routing, tensor<3x5xf32>) -> !wide
+  // CHECK: sluice.grouped_linear {{.*}} {transpose_weight = true}
+  %down = sluice.grouped_linear %up, %w by %r {transpose_weight = true} : (!wide, tensor<3x5x4xf32>, !routing) -> !rows
+  // CHECK: sluice.combine %{{.*}} by %{{.*}} gates %{{.*}} -> tensor<?x?x4xf32, #sluice.dims<batch, seq, _>>
+  %y = sluice.combine %down by %r gates %g : (!rows, !routing, !gates) -> !x
+  // Without gates the tokens are one axis.
+  // CHECK: sluice.combine {{.*}} -> tensor<?x4xf32, #sluice.dims<"batch*seq", _>>
+  %z = sluice.combine %down by %r : (!rows, !routing) -> !tokens
+  // CHECK: sluice.grouped_weight_gradient {{.*}} -> tensor<3x5x4xf32>
+  %dw = sluice.grouped_weight_gradient %up, %rows, %r : (!wide, !rows, !routing) -> tensor<3x5x4xf32>
+  // CHECK: sluice.grouped_sum {{.*}} -> tensor<3x5xf32>
+  %db = sluice.grouped_sum %up, %r : (!wide, !routing) -> tensor<3x5xf32>
+  // CHECK: sluice.combine_gate_gradient {{.*}} -> tensor<?x?x2xf32, #sluice.dims<batch, seq, _>>
+  %dg = sluice.combine_gate_gradient %x, %rows, %r : (!x, !rows, !routing) -> !gates
+  // CHECK: sluice.route_gradient
+  %dl = sluice.route_gradient %p, %g, %r, %dg, %p {score = "softmax", renormalize = true, epsilon = 0.0 : f64, scale = 1.0 : f64} : (!scores, !gates, !routing, !gates, !scores) -> !scores
+  sluice.return %y, %z, %weighted, %dw, %db, %dl ["y", "z", "weighted", "dw", "db", "dl"] : !x, !tokens, !rows, tensor<3x5x4xf32>, tensor<3x5xf32>, !scores
+}
+
+// CHECK-LABEL: sluice.graph @losses
+sluice.graph @losses(%l: !scores, %targets: !ids) {
+  %r, %g, %p = sluice.route %l {top_k = 2 : i64, score = "sigmoid", renormalize = true, epsilon = 1.0e-20 : f64, scale = 2.5 : f64} : (!scores) -> (!routing, !gates, !scores)
+  // CHECK: sluice.cross_entropy %{{.*}}, %{{.*}} : ({{.*}}) -> tensor<f32>
+  %c = sluice.cross_entropy %l, %targets : (!scores, !ids) -> tensor<f32>
+  // CHECK: sluice.cross_entropy_gradient
+  %dc = sluice.cross_entropy_gradient %l, %targets, %c : (!scores, !ids, tensor<f32>) -> !scores
+  // CHECK: sluice.count_targets {{.*}} {ignore_index = 0 : i64}
+  %n = sluice.count_targets %targets {ignore_index = 0 : i64} : (!ids) -> tensor<f32>
+  // CHECK: sluice.switch_balance {{.*}} {normalize = true}
+  %b = sluice.switch_balance %p, %r, %targets {normalize = true} : (!scores, !routing, !ids) -> tensor<f32>
+  // CHECK: sluice.switch_balance_gradient
+  %db = sluice.switch_balance_gradient %p, %r, %targets, %b {normalize = true} : (!scores, !routing, !ids, tensor<f32>) -> !scores
+  // CHECK: sluice.router_z %
+  %z = sluice.router_z %l, %targets : (!scores, !ids) -> tensor<f32>
+  // CHECK: sluice.router_z_gradient
+  %dz = sluice.router_z_gradient %l, %targets, %z : (!scores, !ids, tensor<f32>) -> !scores
+  // CHECK: sluice.routing_statistics {{.*}} -> tensor<7xf32>
+  %s = sluice.routing_statistics %l, %p, %r, %targets : (!scores, !scores, !routing, !ids) -> tensor<7xf32>
+  sluice.return %n, %dc, %db, %dz, %s ["n", "dc", "db", "dz", "s"] : tensor<f32>, !scores, !scores, !scores, tensor<7xf32>
+}
