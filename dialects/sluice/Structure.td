@@ -27,7 +27,7 @@ def Sluice_GraphOp : Sluice_Op<"graph", [IsolatedFromAbove, Symbol, SingleBlock,
 def Sluice_ReturnOp : Sluice_Op<"return", [Terminator, HasParent<"GraphOp">, Pure]> {
   let summary = "The named outputs of a graph.";
   let arguments = (ins Variadic<AnyType>:$values, StrArrayAttr:$names);
-  let assemblyFormat = "$values $names attr-dict `:` type($values)";
+  let assemblyFormat = "($values^)? $names attr-dict (`:` type($values)^)?";
   let hasVerifier = 1;
 }
 
