@@ -110,7 +110,7 @@ private:
     for (StateOp state : llvm::make_early_inc_range(module.getOps<StateOp>())) {
       if (read.contains(state.getSymName()))
         continue;
-      state.emitRemark() << "parameter '" << state.getSymName() << "' is not used and was dropped";
+      emitRemark(state.getLoc()) << "parameter '" << state.getSymName() << "' is not used and was dropped";
       state.erase();
     }
   }

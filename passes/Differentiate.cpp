@@ -247,8 +247,8 @@ private:
     graph.walk([&](AccumulateOp op) { reached.insert(op.getStateAttr().getAttr()); });
     for (StateOp state : statesOf(module, "gradient"))
       if (!reached.contains(state.getSymNameAttr()))
-        state.emitRemark() << "parameter '" << state.getParameter()
-                           << "' gets no gradient: the objective does not depend on it";
+        emitRemark(state.getLoc()) << "parameter '" << state.getParameter()
+                                   << "' gets no gradient: the objective does not depend on it";
   }
 };
 

@@ -102,9 +102,9 @@ private:
           op.getX().getDefiningOp<SwiGluOp>() || op.getX().getDefiningOp<KernelOp>() ||
           llvm::any_of(op.getY().getUsers(), [](Operation *user) { return isa<SwiGluOp>(user); });
       if (origin.getDirection() == "forward" && !nearSwiglu && told.insert(origin.getPath().str()).second)
-        op.emitRemark() << "not fused in '" << origin.getPath()
-                        << "': the experts are not gate, up, swiglu and down; their ops "
-                        << "stay single commands";
+        emitRemark(op.getLoc()) << "not fused in '" << origin.getPath()
+                                << "': the experts are not gate, up, swiglu and down; their ops "
+                                << "stay single commands";
     }
   }
 };

@@ -130,30 +130,32 @@ struct SaveOrRecompute : impl::SaveOrRecomputeBase<SaveOrRecompute> {
     if (!graph)
       return;
     SavePlan plan(graph);
+    const int64_t limit = budget;
     const int64_t before = plan.savedBytes();
     // Later ops first: a view of a view is resolved in one sweep.
     SmallVector<Operation *> ops(plan.ops()); // choosing adds candidates
     for (Operation *op : llvm::reverse(ops))
       if (costOf(op) == RecomputeCost::Free && plan.gain(op) >= 0)
         choose(plan, op, "a view");
-    while (budget > 0 && plan.savedBytes() > budget)
+    while (limit > 0 && plan.savedBytes() > limit)
       if (!recomputeOneRound(plan))
         break;
     plan.materialize();
     eraseDeadOps(graph); // views that only the backward used
 
-    auto remark = graph.emitRemark();
-    remark << "saved for the backward: " << plan.savedCount() << " values, " << plan.savedBytes()
-           << " bytes (" << before << " bytes if nothing were computed again)";
-    if (budget > 0 && plan.savedBytes() > budget)
-      graph.emitWarning() << "saved values need " << plan.savedBytes() << " bytes, more than the budget of "
-                          << budget << "; the rest is costly or must not be computed again";
+    emitRemark(graph.getLoc()) << "saved for the backward: " << plan.savedCount() << " values, "
+                               << plan.savedBytes() << " bytes (" << before
+                               << " bytes if nothing were computed again)";
+    if (limit > 0 && plan.savedBytes() > limit)
+      emitWarning(graph.getLoc()) << "saved values need " << plan.savedBytes()
+                                  << " bytes, more than the budget of " << limit
+                                  << "; the rest is costly or must not be computed again";
   }
 
 private:
   void choose(SavePlan &plan, Operation *op, StringRef why) {
-    op->emitRemark() << "computed again: " << op->getName() << " in '" << originOf(op).getPath() << "', "
-                     << why << ", frees " << plan.gain(op) << " bytes";
+    emitRemark(op->getLoc()) << "computed again: " << op->getName() << " in '" << originOf(op).getPath()
+                             << "', " << why << ", frees " << plan.gain(op) << " bytes";
     plan.recompute(op);
   }
 

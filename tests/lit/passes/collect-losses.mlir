@@ -13,6 +13,7 @@
 // CHECK: %[[N:.*]] = sluice.count_targets %{{.*}} {ignore_index = 7 : i64, sluice.origin = #sluice.origin<"", -1, "loss", "forward">}
 // CHECK: %[[SUM:.*]] = sluice.add %[[Z0]], %[[Z1]]
 // CHECK: sluice.return %{{.*}}, %[[LOSS]], %[[N]], %[[SUM]], %{{.*}} ["logits", "loss_sum", "tokens", "auxiliary/router_z", "routing/layers.0"]
+// expected-remark @below {{parameter 'unused' is not used and was dropped}}
 sluice.state @unused : tensor<2xf32> init #sluice.fill<0.0 : f64> role "parameter" of "unused" kind "norm" checkpoint "unused" decay false experts 0 active 0 {sluice.origin = #sluice.origin<"", -1, "norm", "forward">}
 sluice.graph @model(%logits: tensor<1x3x4xf32>, %targets: tensor<1x3xi32>) {
   %dead = sluice.read @unused {sluice.origin = #sluice.origin<"", -1, "norm", "forward">} : tensor<2xf32>

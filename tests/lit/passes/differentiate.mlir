@@ -8,7 +8,7 @@
 
 // CHECK: sluice.graph @accumulate(%[[TOKENS:.*]]: tensor<2x3xi32>, %[[TARGETS:.*]]: tensor<2x3xi32>)
 // CHECK: %[[TABLE:.*]] = sluice.read @embed
-// CHECK: %[[X:.*]] = sluice.embedding
+// CHECK: %[[X:.*]], %{{.*}} = sluice.rms_norm
 // CHECK: %[[LOGITS:.*]] = sluice.linear %[[X]], %[[TABLE]]
 // CHECK: %[[LOSS:.*]] = sluice.cross_entropy
 // CHECK: %[[COUNT:.*]] = sluice.count_targets
