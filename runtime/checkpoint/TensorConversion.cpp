@@ -34,8 +34,9 @@ float halfToFloat(uint16_t bits) {
 template <typename To, typename From> bool sameNumber(From from, To to) {
   if constexpr (std::is_floating_point_v<From>)
     return static_cast<From>(to) == from || (std::isnan(from) && std::isnan(to));
-  else // an integer: the floating value may be 2^63, which does not fit back
-    return to < static_cast<To>(9223372036854775808.0) && static_cast<From>(to) == from;
+  else // an integer: rounding may have reached 2^31 or 2^63, which does not fit back
+    return to < static_cast<To>(std::numeric_limits<From>::max() / 2 + 1) * 2 &&
+           static_cast<From>(to) == from;
 }
 
 template <typename To> Status inexact(const TensorView &tensor, size_t element, double value) {

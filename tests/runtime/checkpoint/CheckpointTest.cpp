@@ -162,12 +162,13 @@ TEST(Checkpoint, AnyFlippedByteAndAnyTruncationIsDetected) {
 TEST(Checkpoint, WhatCannotBeReadBackIsNotWritten) {
   TemporaryFolder run;
   CheckpointStore store(run.path());
-  CheckpointContents contents = TinyRun(1).contents();
+  const TinyRun tiny(1);
+  CheckpointContents contents = tiny.contents();
   contents.state["best"]["loss"] = INFINITY;
   Status status = store.save(1, contents).status();
   EXPECT_TRUE(mentions(status, "/best/loss")) << status;
   for (const char *name : {"manifest.json", "state.json", "../x", "a/b"}) {
-    contents = TinyRun(1).contents();
+    contents = tiny.contents();
     contents.files.emplace_back(name, "x");
     EXPECT_FALSE(store.save(1, contents).ok()) << name;
   }
