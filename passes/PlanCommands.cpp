@@ -22,7 +22,11 @@ struct Fold {
 
 class CommandBuilder {
 public:
-  explicit CommandBuilder(GraphOp graph) : graph(graph), builder(graph.getContext()) {}
+  CommandBuilder(GraphOp graph, const StateMap &states)
+      : graph(graph), states(states), builder(graph.getContext()) {
+    for (ReadOp read : graph.getBlock()->getOps<ReadOp>())
+      reads[read.getStateAttr()].push_back(read);
+  }
 
   LogicalResult run() {
     int64_t position = 0;
@@ -88,8 +92,8 @@ private:
 
   /// Whether the state's old value is no longer needed once `op` runs, or `op` itself may overwrite it.
   bool mayWriteEarly(Operation *op, StringRef kind, WriteOp write, Value result) {
-    for (ReadOp read : graph.getBlock()->getOps<ReadOp>()) {
-      if (read.getStateAttr() != write.getStateAttr() || positions.lookup(read) > positions.lookup(write))
+    for (ReadOp read : reads.lookup(write.getStateAttr())) {
+      if (positions.lookup(read) > positions.lookup(write))
         continue;
       SmallVector<Operation *> readers;
       readersOf(read.getValue(), readers);
@@ -121,20 +125,20 @@ private:
   }
 
   plan::CommandOp startCommand(Location loc, StringRef kind, ArrayRef<Value> inputs, ArrayRef<Type> results,
-                               ArrayRef<Attribute> states, DictionaryAttr settings, OriginAttr origin) {
+                               ArrayRef<Attribute> updated, DictionaryAttr settings, OriginAttr origin) {
     Attribute nowhere = plan::SlotAttr::get(builder.getContext(), "", 0);
     auto command = plan::CommandOp::create(
         builder, loc, results, builder.getStringAttr(kind), builder.getI64IntegerAttr(0), inputs,
         builder.getArrayAttr(SmallVector<Attribute>(inputs.size(), nowhere)),
-        builder.getArrayAttr(SmallVector<Attribute>(results.size(), nowhere)), builder.getArrayAttr(states),
+        builder.getArrayAttr(SmallVector<Attribute>(results.size(), nowhere)), builder.getArrayAttr(updated),
         builder.getDenseI64ArrayAttr({}), settings);
     if (origin)
       setOrigin(command, origin);
     Block &body = command.getBody().emplaceBlock();
     for (Value input : inputs)
       body.addArgument(input.getType(), loc);
-    for (Attribute state : states) {
-      auto op = SymbolTable::lookupNearestSymbolFrom<StateOp>(graph, cast<FlatSymbolRefAttr>(state));
+    for (Attribute state : updated) {
+      StateOp op = states.lookup(cast<FlatSymbolRefAttr>(state).getAttr());
       body.addArgument(op.getType(), loc);
     }
     builder.setInsertionPointToStart(&body);
@@ -175,14 +179,14 @@ private:
     Fold fold = foldOf(op, kind);
     if (fold.accumulates)
       settings.set("accumulate", builder.getI64IntegerAttr(1));
-    SmallVector<Attribute> states;
+    SmallVector<Attribute> updated;
     for (Operation *effect : fold.effects)
-      states.push_back(effect->getAttr("state"));
-    size_t kept = op->getNumResults() - states.size();
+      updated.push_back(effect->getAttr("state"));
+    size_t kept = op->getNumResults() - updated.size();
     SmallVector<Type> results(llvm::ArrayRef<Type>(SmallVector<Type>(op->getResultTypes())).take_front(kept));
 
     builder.setInsertionPoint(op);
-    auto command = startCommand(op->getLoc(), kind, SmallVector<Value>(op->getOperands()), results, states,
+    auto command = startCommand(op->getLoc(), kind, SmallVector<Value>(op->getOperands()), results, updated,
                                 settings.getDictionary(builder.getContext()), originOf(op));
     Block &body = command.getBody().front();
     Operation *inner = op->clone();
@@ -190,7 +194,7 @@ private:
     for (OpOperand &operand : inner->getOpOperands())
       operand.set(body.getArgument(operand.getOperandNumber()));
     SmallVector<Value> yielded(inner->getResults().take_front(kept));
-    for (size_t i = 0; i < states.size(); ++i) {
+    for (size_t i = 0; i < updated.size(); ++i) {
       Value value = inner->getResult(kept + i);
       if (fold.accumulates) {
         auto sum = AddOp::create(builder, op->getLoc(), body.getArgument(inner->getNumOperands() + i), value);
@@ -230,7 +234,7 @@ private:
     bool writesParameter = false;
     for (plan::CommandOp command : commandsOf(graph))
       for (Attribute state : command.getStates()) {
-        auto op = SymbolTable::lookupNearestSymbolFrom<StateOp>(graph, cast<FlatSymbolRefAttr>(state));
+        StateOp op = states.lookup(cast<FlatSymbolRefAttr>(state).getAttr());
         writesParameter |= op && op.getRole() == "parameter";
       }
     if (!writesParameter)
@@ -281,15 +285,18 @@ private:
   }
 
   GraphOp graph;
+  const StateMap &states;
   OpBuilder builder;
+  llvm::DenseMap<Attribute, SmallVector<ReadOp>> reads;
   llvm::DenseMap<Operation *, int64_t> positions;
   llvm::DenseSet<Operation *> folded;
 };
 
 struct FormCommands : impl::FormCommandsBase<FormCommands> {
   void runOnOperation() override {
+    StateMap states = stateMap(getOperation());
     for (GraphOp graph : getOperation().getOps<GraphOp>())
-      if (failed(CommandBuilder(graph).run()))
+      if (failed(CommandBuilder(graph, states).run()))
         return signalPassFailure();
   }
 };

@@ -25,8 +25,8 @@ StringRef arenaOf(StateOp state) {
 /// Places of one entry point.
 class EntryPlanner {
 public:
-  EntryPlanner(GraphOp graph, int64_t &ioBytes, int64_t &activationBytes)
-      : graph(graph), commands(commandsOf(graph)), ioBytes(ioBytes), activationBytes(activationBytes) {}
+  EntryPlanner(GraphOp graph, const StateMap &states, int64_t &ioBytes, int64_t &activationBytes)
+      : graph(graph), states(states), commands(commandsOf(graph)), ioBytes(ioBytes), activationBytes(activationBytes) {}
 
   void run() {
     placeInputsAndOutputs();
@@ -114,7 +114,7 @@ private:
   Attribute slotOf(Value value) {
     Value storage = storageOf(value);
     if (Attribute state = stateOf(storage)) {
-      auto op = SymbolTable::lookupNearestSymbolFrom<StateOp>(graph, cast<FlatSymbolRefAttr>(state));
+      StateOp op = states.lookup(cast<FlatSymbolRefAttr>(state).getAttr());
       return op->getAttr("plan.slot");
     }
     return slots.lookup(storage);
@@ -176,6 +176,7 @@ private:
   }
 
   GraphOp graph;
+  const StateMap &states;
   SmallVector<plan::CommandOp> commands;
   int64_t &ioBytes, &activationBytes;
   llvm::DenseMap<Operation *, int64_t> numbers;
@@ -188,17 +189,18 @@ struct AssignSlots : impl::AssignSlotsBase<AssignSlots> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     std::map<std::string, int64_t> bytes = {{"parameters", 0}, {"gradients", 0}, {"optimizer", 0}};
-    std::map<std::string, StateOp> states; // name order
+    StateMap states = stateMap(module);
+    std::map<std::string, StateOp> sorted;
     for (StateOp state : module.getOps<StateOp>())
-      states[state.getSymName().str()] = state;
-    for (auto &[name, state] : states) {
+      sorted[state.getSymName().str()] = state;
+    for (auto &[name, state] : sorted) {
       int64_t &end = bytes[arenaOf(state).str()];
       state->setAttr("plan.slot", plan::SlotAttr::get(&getContext(), arenaOf(state), end));
       end += alignedBytes(bytesOf(state.getType()));
     }
     int64_t io = 0, activations = 0;
     for (GraphOp graph : module.getOps<GraphOp>())
-      EntryPlanner(graph, io, activations).run();
+      EntryPlanner(graph, states, io, activations).run();
     OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
     for (auto [name, size] : {std::pair<StringRef, int64_t>{"parameters", bytes["parameters"]},
                               {"gradients", bytes["gradients"]},

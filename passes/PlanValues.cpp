@@ -31,6 +31,13 @@ FlatSymbolRefAttr stateOf(Value value) {
   return read ? read.getStateAttr() : FlatSymbolRefAttr();
 }
 
+StateMap stateMap(ModuleOp module) {
+  StateMap states;
+  for (StateOp state : module.getOps<StateOp>())
+    states[state.getSymNameAttr()] = state;
+  return states;
+}
+
 KernelOp kernelOf(plan::CommandOp command) {
   if (command.getKind() != "launch")
     return nullptr;
@@ -45,15 +52,13 @@ SmallVector<plan::CommandOp> commandsOf(GraphOp graph) {
 SmallVector<int64_t> Dependencies::add(ArrayRef<int64_t> wanted) {
   SmallVector<int64_t> sorted(wanted), kept;
   llvm::sort(sorted, std::greater<>());
-  std::vector<bool> all(reached.size(), false);
+  llvm::BitVector all(reached.size());
   for (int64_t number : sorted) {
-    if (all[number])
+    if (all.test(number))
       continue;
     kept.push_back(number);
-    all[number] = true;
-    for (size_t i = 0; i < reached[number].size(); ++i)
-      if (reached[number][i])
-        all[i] = true;
+    all |= reached[number];
+    all.set(number);
   }
   reached.push_back(std::move(all));
   std::reverse(kept.begin(), kept.end());

@@ -5,6 +5,7 @@
 #include "dialects/plan/Plan.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseMap.h"
 
 namespace sluice {
@@ -22,6 +23,10 @@ void readersOf(mlir::Value value, llvm::SmallVectorImpl<mlir::Operation *> &read
 /// The state that a value is the present content of, or null.
 mlir::FlatSymbolRefAttr stateOf(mlir::Value value);
 
+/// The states of a module by name: a module has thousands, so nobody searches for one.
+using StateMap = llvm::DenseMap<mlir::StringAttr, StateOp>;
+StateMap stateMap(mlir::ModuleOp module);
+
 /// The generated kernel inside a `launch` command, or null.
 KernelOp kernelOf(plan::CommandOp command);
 
@@ -35,7 +40,7 @@ public:
   llvm::SmallVector<int64_t> add(llvm::ArrayRef<int64_t> wanted);
 
 private:
-  std::vector<std::vector<bool>> reached; // for each command, the commands that must come before it
+  std::vector<llvm::BitVector> reached; // for each command, the commands that must come before it
 };
 
 } // namespace sluice
