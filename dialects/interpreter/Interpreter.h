@@ -16,8 +16,8 @@ namespace sluice {
 using TensorMap = std::map<std::string, HostTensor>;
 
 struct InterpreterOptions {
-  /// Planned graphs: also check that every value stays untouched in its slot until its last reader
-  /// (ArenaCheck.h).
+  /// After *plan*: also check that every value stays untouched in its slot until its last reader
+  /// (ArenaCheck.h). Graphs without commands have no arenas and run as they are.
   bool simulateArenas = false;
   /// Called after each op of the graph's own body (after *plan*: each command) with its results, in program
   /// order.
