@@ -60,7 +60,8 @@ public:
   }
 
 private:
-  /// Erases what kernels have cloned. Views and members alternate in chains, so no sweep in block order would do.
+  /// Erases what kernels have cloned. Views and members alternate in chains, so no sweep in block order would
+  /// do.
   void eraseOutlined() {
     llvm::SetVector<Operation *> pending;
     for (Operation &op : *graph.getBlock())

@@ -427,9 +427,8 @@ void KernelGroups::contents(const KernelGroup &group, SmallVectorImpl<Operation 
       Operation *root = operand.getDefiningOp();
       while (root && isa<ReshapeOp>(root))
         root = root->getOperand(0).getDefiningOp();
-      bool here =
-          root && (members.contains(root) || isa<ConstantOp>(root) ||
-                   (isa<MapOp, BroadcastOp>(root) && !stored.contains(root->getResult(0))));
+      bool here = root && (members.contains(root) || isa<ConstantOp>(root) ||
+                           (isa<MapOp, BroadcastOp>(root) && !stored.contains(root->getResult(0))));
       Operation *source = operand.getDefiningOp();
       if (!here)
         outside.insert(operand);

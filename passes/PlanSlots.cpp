@@ -26,7 +26,8 @@ StringRef arenaOf(StateOp state) {
 class EntryPlanner {
 public:
   EntryPlanner(GraphOp graph, const StateMap &states, int64_t &ioBytes, int64_t &activationBytes)
-      : graph(graph), states(states), commands(commandsOf(graph)), ioBytes(ioBytes), activationBytes(activationBytes) {}
+      : graph(graph), states(states), commands(commandsOf(graph)), ioBytes(ioBytes),
+        activationBytes(activationBytes) {}
 
   void run() {
     placeInputsAndOutputs();

@@ -10,7 +10,8 @@ using namespace mlir;
 namespace sluice::cpu {
 namespace {
 
-// Rows are summed in blocks of this many, then the blocks' sums: the error grows with the root of the block count.
+// Rows are summed in blocks of this many, then the blocks' sums: the error grows with the root of the block
+// count.
 constexpr int64_t rowsPerBlock = 64;
 
 class ColumnsEmitter {
@@ -30,7 +31,8 @@ public:
       return emitBlock(tiling.size);
     if (tiling.tiles == 1)
       return emitBlock(rest);
-    auto isLast = scf::IfOp::create(code.builder, code.loc, code.equal(tile, code.integer(tiling.tiles - 1)), true);
+    auto isLast =
+        scf::IfOp::create(code.builder, code.loc, code.equal(tile, code.integer(tiling.tiles - 1)), true);
     OpBuilder::InsertionGuard guard(code.builder);
     code.builder.setInsertionPointToStart(&isLast.getThenRegion().front());
     emitBlock(rest);
@@ -53,8 +55,12 @@ private:
   }
 
   bool isMaximum(int sum) const { return program.nodes[sum].isMaximum(); }
-  int64_t lanes(int64_t extent, int64_t vector) const { return std::min(code.width, extent - vector * code.width); }
-  Value columnOf(int64_t vector) { return vector == 0 ? first : code.add(first, code.integer(vector * code.width)); }
+  int64_t lanes(int64_t extent, int64_t vector) const {
+    return std::min(code.width, extent - vector * code.width);
+  }
+  Value columnOf(int64_t vector) {
+    return vector == 0 ? first : code.add(first, code.integer(vector * code.width));
+  }
 
   /// All rows of `extent` columns.
   void emitBlock(int64_t extent) {

@@ -7,7 +7,8 @@
 
 namespace sluice::cpu {
 
-StatusOr<GeneratedKernels> generateKernels(llvm::ArrayRef<NamedKernel> kernels, CpuLevel level, bool keepSource) {
+StatusOr<GeneratedKernels> generateKernels(llvm::ArrayRef<NamedKernel> kernels, CpuLevel level,
+                                           bool keepSource) {
   llvm::LLVMContext context;
   mlir::FailureOr<std::unique_ptr<llvm::Module>> module = lowerKernels(kernels, level, context);
   if (mlir::failed(module))

@@ -11,7 +11,8 @@ struct GeneratedKernels {
   std::string source; // the kernels as LLVM IR before optimisation, if asked for
 };
 
-/// Compiles `kernels` (distinct names) for `level`. Errors of kernels are emitted at them and come back as a failure.
+/// Compiles `kernels` (distinct names) for `level`. Errors of kernels are emitted at them and come back as a
+/// failure.
 StatusOr<GeneratedKernels> generateKernels(llvm::ArrayRef<NamedKernel> kernels, CpuLevel level,
                                            bool keepSource = false);
 

@@ -10,7 +10,7 @@
 namespace sluice::cpu {
 
 struct CpuLevel {
-  uint32_t number = SLUICE_CPU_X86_64_V3; // enum SluiceCpuLevel
+  uint32_t number = SLUICE_CPU_X86_64_V3;                                         // enum SluiceCpuLevel
   int64_t vectorWidth() const { return number >= SLUICE_CPU_X86_64_V4 ? 16 : 8; } // float32 elements
   std::string processor() const { return concat("x86-64-v", number); }            // LLVM's name
   std::string target() const { return concat("cpu:", processor()); }              // the executable's name

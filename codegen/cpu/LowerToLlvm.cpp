@@ -29,8 +29,8 @@ namespace {
 
 void loadDialects(MLIRContext *context) {
   DialectRegistry registry;
-  registry.insert<LLVM::LLVMDialect, scf::SCFDialect, cf::ControlFlowDialect, arith::ArithDialect, math::MathDialect,
-                  vector::VectorDialect>();
+  registry.insert<LLVM::LLVMDialect, scf::SCFDialect, cf::ControlFlowDialect, arith::ArithDialect,
+                  math::MathDialect, vector::VectorDialect>();
   registerBuiltinDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);
   context->appendDialectRegistry(registry);
@@ -69,7 +69,8 @@ LogicalResult approximateMath(ModuleOp module) {
   RewritePatternSet patterns(module.getContext());
   populateMathPolynomialApproximationPatterns(patterns);
   populatePolynomialApproximateErfPattern(patterns);
-  math::populateExpansionPatterns(patterns, {"powf", "fpowi", "sinh", "cosh", "asinh", "acosh", "atanh", "roundeven"});
+  math::populateExpansionPatterns(patterns,
+                                  {"powf", "fpowi", "sinh", "cosh", "asinh", "acosh", "atanh", "roundeven"});
   GreedyRewriteConfig config;
   config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
   return applyPatternsGreedily(module, std::move(patterns), config);

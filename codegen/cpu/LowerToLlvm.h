@@ -19,7 +19,7 @@ struct NamedKernel {
 };
 
 /// One function a kernel, with the signature of runtime/abi/Kernel.h. Errors are emitted at the kernels.
-mlir::FailureOr<std::unique_ptr<llvm::Module>> lowerKernels(llvm::ArrayRef<NamedKernel> kernels, CpuLevel level,
-                                                            llvm::LLVMContext &context);
+mlir::FailureOr<std::unique_ptr<llvm::Module>> lowerKernels(llvm::ArrayRef<NamedKernel> kernels,
+                                                            CpuLevel level, llvm::LLVMContext &context);
 
 } // namespace sluice::cpu

@@ -39,9 +39,9 @@ StatusOr<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(CpuLevel level)
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, problem);
   if (!target)
     return failure("LLVM cannot generate x86-64 code: ", problem, "; install LLVM 22 with the X86 target");
-  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
-      triple, level.processor(), "", llvm::TargetOptions(), llvm::Reloc::PIC_, std::nullopt,
-      llvm::CodeGenOptLevel::Default));
+  return std::unique_ptr<llvm::TargetMachine>(
+      target->createTargetMachine(triple, level.processor(), "", llvm::TargetOptions(), llvm::Reloc::PIC_,
+                                  std::nullopt, llvm::CodeGenOptLevel::Default));
 }
 
 /// The kernels are vectorised already: what remains is to merge equal address arithmetic and to hoist it.
@@ -60,7 +60,8 @@ void optimise(llvm::Module &module, llvm::TargetMachine &machine) {
   passes.addPass(llvm::EarlyCSEPass());
   passes.addPass(llvm::InstCombinePass());
   passes.addPass(llvm::SimplifyCFGPass());
-  passes.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LICMPass(llvm::LICMOptions()), /*UseMemorySSA=*/true));
+  passes.addPass(
+      llvm::createFunctionToLoopPassAdaptor(llvm::LICMPass(llvm::LICMOptions()), /*UseMemorySSA=*/true));
   for (llvm::Function &function : module)
     if (!function.isDeclaration())
       passes.run(function, functions);
@@ -81,19 +82,23 @@ void addKernelTable(llvm::Module &module, const std::vector<std::string> &names,
     if (level.number >= SLUICE_CPU_X86_64_V4)
       function->addFnAttr("prefer-vector-width", "512");
     llvm::Constant *text = llvm::ConstantDataArray::getString(context, name);
-    auto *global = new llvm::GlobalVariable(module, text->getType(), true, llvm::GlobalValue::PrivateLinkage, text);
+    auto *global =
+        new llvm::GlobalVariable(module, text->getType(), true, llvm::GlobalValue::PrivateLinkage, text);
     entries.push_back(llvm::ConstantStruct::get(entryType, {global, function, builder.getInt64(0)}));
   }
   auto *arrayType = llvm::ArrayType::get(entryType, entries.size());
   auto *table = new llvm::GlobalVariable(module, arrayType, true, llvm::GlobalValue::PrivateLinkage,
                                          llvm::ConstantArray::get(arrayType, entries));
-  auto *libraryType = llvm::StructType::get(context, {builder.getInt32Ty(), builder.getInt32Ty(), i64, pointer});
+  auto *libraryType =
+      llvm::StructType::get(context, {builder.getInt32Ty(), builder.getInt32Ty(), i64, pointer});
   llvm::Constant *library = llvm::ConstantStruct::get(
       libraryType, {builder.getInt32(SLUICE_KERNEL_ABI_VERSION), builder.getInt32(level.number),
                     builder.getInt64(entries.size()), table});
-  auto *global = new llvm::GlobalVariable(module, libraryType, true, llvm::GlobalValue::PrivateLinkage, library);
-  auto *query = llvm::Function::Create(llvm::FunctionType::get(pointer, false), llvm::GlobalValue::ExternalLinkage,
-                                       SLUICE_KERNEL_LIBRARY_QUERY, module);
+  auto *global =
+      new llvm::GlobalVariable(module, libraryType, true, llvm::GlobalValue::PrivateLinkage, library);
+  auto *query =
+      llvm::Function::Create(llvm::FunctionType::get(pointer, false), llvm::GlobalValue::ExternalLinkage,
+                             SLUICE_KERNEL_LIBRARY_QUERY, module);
   builder.SetInsertPoint(llvm::BasicBlock::Create(context, "entry", query));
   builder.CreateRet(global);
 }

@@ -10,7 +10,8 @@
 
 namespace sluice::cpu {
 
-/// Adds the library's table (runtime/abi/Kernel.h) for the functions `names` and the query function that returns it.
+/// Adds the library's table (runtime/abi/Kernel.h) for the functions `names` and the query function that
+/// returns it.
 void addKernelTable(llvm::Module &module, const std::vector<std::string> &names, CpuLevel level);
 
 /// Optimises and compiles `module` to a relocatable ELF object. Errors: LLVM lacks the x86 target (failure).

@@ -127,13 +127,15 @@ private:
         sums.push_back(code.splat(identity(reduction)));
     int64_t column = program.columns / (code.width * ways) * (code.width * ways);
     if (column > 0)
-      sums = loop(code.integer(0), code.integer(column), code.width * ways, sums, [&](Value start, ValueRange carried) {
-        llvm::SmallVector<Value> next;
-        for (int64_t way = 0; way < ways; ++way)
-          next.append(chunk(pass, way == 0 ? start : code.add(start, code.integer(way * code.width)), code.width,
-                            carried.slice(way * kinds, kinds)));
-        return next;
-      });
+      sums =
+          loop(code.integer(0), code.integer(column), code.width * ways, sums,
+               [&](Value start, ValueRange carried) {
+                 llvm::SmallVector<Value> next;
+                 for (int64_t way = 0; way < ways; ++way)
+                   next.append(chunk(pass, way == 0 ? start : code.add(start, code.integer(way * code.width)),
+                                     code.width, carried.slice(way * kinds, kinds)));
+                 return next;
+               });
     for (int64_t way = 0; column < program.columns; column += code.width, way = (way + 1) % ways) {
       int64_t count = std::min(code.width, program.columns - column);
       llvm::SmallVector<Value> next =

@@ -22,14 +22,21 @@ Value CodeBuilder::number(double value) {
   return arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(static_cast<float>(value)));
 }
 Value CodeBuilder::splat(double value) {
-  return arith::ConstantOp::create(builder, loc, DenseElementsAttr::get(vectorType, static_cast<float>(value)));
+  return arith::ConstantOp::create(builder, loc,
+                                   DenseElementsAttr::get(vectorType, static_cast<float>(value)));
 }
 Value CodeBuilder::broadcast(Value scalar) {
   return vector::BroadcastOp::create(builder, loc, VectorType::get({width}, scalar.getType()), scalar);
 }
-Value CodeBuilder::add(Value a, Value b) { return arith::AddIOp::create(builder, loc, a, b); }
-Value CodeBuilder::multiply(Value a, Value b) { return arith::MulIOp::create(builder, loc, a, b); }
-Value CodeBuilder::minimum(Value a, Value b) { return arith::MinSIOp::create(builder, loc, a, b); }
+Value CodeBuilder::add(Value a, Value b) {
+  return arith::AddIOp::create(builder, loc, a, b);
+}
+Value CodeBuilder::multiply(Value a, Value b) {
+  return arith::MulIOp::create(builder, loc, a, b);
+}
+Value CodeBuilder::minimum(Value a, Value b) {
+  return arith::MinSIOp::create(builder, loc, a, b);
+}
 Value CodeBuilder::equal(Value a, Value b) {
   return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, a, b);
 }
@@ -59,7 +66,9 @@ void CodeBuilder::storeVector(Value address, Value vector, int64_t count) {
     LLVM::MaskedStoreOp::create(builder, loc, vector, address, mask(count), builder.getI32IntegerAttr(4));
 }
 
-Value CodeBuilder::loadScalar(Value address) { return LLVM::LoadOp::create(builder, loc, f32, address, 4); }
+Value CodeBuilder::loadScalar(Value address) {
+  return LLVM::LoadOp::create(builder, loc, f32, address, 4);
+}
 void CodeBuilder::storeScalar(Value address, Value scalar) {
   LLVM::StoreOp::create(builder, loc, scalar, address, 4);
 }
@@ -83,7 +92,8 @@ Value CodeBuilder::combineLanes(bool maximum, Value vector) {
   return vector::ExtractOp::create(builder, loc, vector, llvm::ArrayRef<int64_t>{0});
 }
 
-ValueEmitter::ValueEmitter(CodeBuilder &code, const KernelProgram &program, llvm::ArrayRef<Value> buffers, bool line)
+ValueEmitter::ValueEmitter(CodeBuilder &code, const KernelProgram &program, llvm::ArrayRef<Value> buffers,
+                           bool line)
     : code(code), program(program), buffers(buffers), line(line) {}
 
 void ValueEmitter::enterKernel() {
@@ -208,9 +218,10 @@ Value ValueEmitter::emitMap(MapOp map, llvm::ArrayRef<Value> operands, bool vect
   for (Operation &op : body.without_terminator()) {
     if (auto constant = dyn_cast<arith::ConstantOp>(op); constant && vectorised) {
       auto type = VectorType::get({code.width}, constant.getType());
-      mapping.map(constant.getResult(),
-                  arith::ConstantOp::create(builder, code.loc, DenseElementsAttr::get(type, constant.getValue()))
-                      .getResult());
+      mapping.map(
+          constant.getResult(),
+          arith::ConstantOp::create(builder, code.loc, DenseElementsAttr::get(type, constant.getValue()))
+              .getResult());
       continue;
     }
     Operation *clone = builder.clone(op, mapping);
@@ -220,7 +231,8 @@ Value ValueEmitter::emitMap(MapOp map, llvm::ArrayRef<Value> operands, bool vect
         result.setType(VectorType::get({code.width}, result.getType()));
     // Products and sums may become fused multiply-adds; nothing else changes.
     if (isa<arith::AddFOp, arith::SubFOp, arith::MulFOp>(clone))
-      clone->setAttr("fastmath", arith::FastMathFlagsAttr::get(builder.getContext(), arith::FastMathFlags::contract));
+      clone->setAttr("fastmath",
+                     arith::FastMathFlagsAttr::get(builder.getContext(), arith::FastMathFlags::contract));
   }
   Value result = mapping.lookupOrDefault(body.getTerminator()->getOperand(0));
   return result;

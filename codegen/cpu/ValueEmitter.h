@@ -1,4 +1,5 @@
-// Emits a kernel program's values at one position of the domain: scalars once a row, vectors along the columns.
+// Emits a kernel program's values at one position of the domain: scalars once a row, vectors along the
+// columns.
 #pragma once
 
 #include "codegen/kernel/Program.h"
@@ -46,7 +47,8 @@ class ValueEmitter {
 public:
   /// `buffers` are the kernel's pointers, inputs then outputs. `line`: rows and columns are one line, and a
   /// position's column counts from its start.
-  ValueEmitter(CodeBuilder &code, const KernelProgram &program, llvm::ArrayRef<mlir::Value> buffers, bool line);
+  ValueEmitter(CodeBuilder &code, const KernelProgram &program, llvm::ArrayRef<mlir::Value> buffers,
+               bool line);
 
   /// Emits the scalars that no row changes; call once, at the kernel's start.
   void enterKernel();

@@ -1,4 +1,5 @@
-// The name of a generated kernel: equal bodies over equal shapes have equal names, wherever in the model they stand.
+// The name of a generated kernel: equal bodies over equal shapes have equal names, wherever in the model they
+// stand.
 #pragma once
 
 #include "dialects/sluice/Sluice.h"

@@ -250,8 +250,8 @@ private:
       overLeading &= from[axis] == 1 || llvm::is_contained(reduce.getAxes(), axis);
     if (program.byColumns && overLeading && leading(from) == program.rows)
       return add(reduce.isSum() ? KernelNode::Kind::ColumnSum : KernelNode::Kind::ColumnMax, *x);
-    return refuse() << "of kind '" << kernel.getKind() << "' cannot sum over axes [" << reduce.getAxes() << "] of "
-                    << reduce.getX().getType(),
+    return refuse() << "of kind '" << kernel.getKind() << "' cannot sum over axes [" << reduce.getAxes()
+                    << "] of " << reduce.getX().getType(),
            failure();
   }
 
@@ -262,6 +262,8 @@ private:
 
 } // namespace
 
-FailureOr<KernelProgram> readKernelProgram(KernelOp kernel) { return Reader(kernel).read(); }
+FailureOr<KernelProgram> readKernelProgram(KernelOp kernel) {
+  return Reader(kernel).read();
+}
 
 } // namespace sluice

@@ -1,4 +1,5 @@
-// A generated kernel's body as a small program over one [rows, columns] domain: what to compute, and in which pass.
+// A generated kernel's body as a small program over one [rows, columns] domain: what to compute, and in which
+// pass.
 #pragma once
 
 #include "dialects/sluice/Sluice.h"
@@ -29,13 +30,13 @@ struct IndexMap {
 /// One value of the program. Operands are earlier nodes.
 struct KernelNode {
   enum class Kind {
-    Input,         // a buffer, read through `index`
-    Constant,      // `value`
-    Map,           // the body of `map`, once an element
-    RowSum,        // sum over the columns of one row
-    RowMax,        // maximum over the columns of one row
-    ColumnSum,     // sum over the rows of one column ("columns" kernels)
-    ColumnMax,     // maximum over the rows of one column
+    Input,     // a buffer, read through `index`
+    Constant,  // `value`
+    Map,       // the body of `map`, once an element
+    RowSum,    // sum over the columns of one row
+    RowMax,    // maximum over the columns of one row
+    ColumnSum, // sum over the rows of one column ("columns" kernels)
+    ColumnMax, // maximum over the rows of one column
   };
   Kind kind = Kind::Constant;
   llvm::SmallVector<int> operands;
@@ -44,7 +45,8 @@ struct KernelNode {
   double value = 0;
   MapOp map;
   bool rowVarying = false, columnVarying = false;
-  /// Number of reductions on the longest path to this value: the pass over the data in which it can be computed.
+  /// Number of reductions on the longest path to this value: the pass over the data in which it can be
+  /// computed.
   int level = 0;
 
   bool isMaximum() const { return kind == Kind::RowMax || kind == Kind::ColumnMax; }
@@ -69,12 +71,13 @@ struct KernelProgram {
   int passes() const;
   /// Whether no value depends on the shape of the domain, so that all positions may be read as one line.
   bool isFlat() const;
-  /// Whether output `output` may be written over input `input`: every read of an element comes before its write.
+  /// Whether output `output` may be written over input `input`: every read of an element comes before its
+  /// write.
   bool mayOverwrite(int input, int output) const;
 };
 
-/// Reads a `rows` or `columns` kernel, whose settings hold `rows` and `columns`. Emits an error at the kernel if
-/// its body holds anything else than map, reduce, broadcast, reshape and constant over that domain.
+/// Reads a `rows` or `columns` kernel, whose settings hold `rows` and `columns`. Emits an error at the kernel
+/// if its body holds anything else than map, reduce, broadcast, reshape and constant over that domain.
 mlir::FailureOr<KernelProgram> readKernelProgram(KernelOp kernel);
 
 /// Whether `op` can stand in a generated kernel at all.

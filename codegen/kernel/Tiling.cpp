@@ -4,17 +4,20 @@ namespace sluice {
 namespace {
 
 constexpr int64_t tileBytes = 64 * 1024;
-constexpr int64_t columnsPerTile = 32;  // two cache lines: what one load of the widest vectors reads, twice
-constexpr int64_t lineMultiple = 64;    // tiles of a line start on whole vectors
+constexpr int64_t columnsPerTile = 32; // two cache lines: what one load of the widest vectors reads, twice
+constexpr int64_t lineMultiple = 64;   // tiles of a line start on whole vectors
 constexpr int64_t elementBytes = 4;
 
-int64_t tileCount(int64_t extent, int64_t size) { return (extent + size - 1) / size; }
+int64_t tileCount(int64_t extent, int64_t size) {
+  return (extent + size - 1) / size;
+}
 
 /// Buffers with an element a position.
 int64_t fullBuffers(const KernelProgram &program) {
   int64_t count = 0;
   for (const KernelNode &node : program.nodes)
-    count += node.kind == KernelNode::Kind::Input && node.rowVarying && (node.columnVarying || program.columns == 1);
+    count += node.kind == KernelNode::Kind::Input && node.rowVarying &&
+             (node.columnVarying || program.columns == 1);
   for (const KernelOutput &output : program.outputs)
     count += output.index.columns || program.columns == 1;
   return std::max<int64_t>(count, 1);

@@ -1,4 +1,5 @@
-// How a generated kernel's domain is cut into tiles. Tiles depend on shapes only, so results do not depend on threads.
+// How a generated kernel's domain is cut into tiles. Tiles depend on shapes only, so results do not depend on
+// threads.
 #pragma once
 
 #include "codegen/kernel/Program.h"

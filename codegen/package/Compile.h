@@ -12,15 +12,15 @@ namespace sluice {
 
 struct CompileOptions {
   cpu::CpuLevel level = cpu::hostLevel();
-  std::string model;                    // the model's name; empty: the module's symbol name or "model"
+  std::string model;                     // the model's name; empty: the module's symbol name or "model"
   std::string producer = "sluice 0.1.0"; // program and version
-  std::string ledger;                   // JSON object, or empty
-  bool keepSource = false;              // keep the kernels' LLVM IR in the file, for reading
+  std::string ledger;                    // JSON object, or empty
+  bool keepSource = false;               // keep the kernels' LLVM IR in the file, for reading
 };
 
-/// Generates the kernels of `planned` (a module after the *plan* phase), describes everything and serialises it; the
-/// same module gives the same bytes. Errors: the module is not planned (failure), a kernel cannot be generated
-/// (emitted at the kernel; failure), the description breaks a rule of the format.
+/// Generates the kernels of `planned` (a module after the *plan* phase), describes everything and serialises
+/// it; the same module gives the same bytes. Errors: the module is not planned (failure), a kernel cannot be
+/// generated (emitted at the kernel; failure), the description breaks a rule of the format.
 StatusOr<std::string> compileToExecutable(mlir::ModuleOp planned, const CompileOptions &options);
 
 } // namespace sluice

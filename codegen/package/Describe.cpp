@@ -11,7 +11,9 @@ using namespace mlir;
 namespace sluice {
 namespace {
 
-std::string text(llvm::StringRef value) { return value.str(); }
+std::string text(llvm::StringRef value) {
+  return value.str();
+}
 
 class Describer {
 public:
@@ -127,7 +129,8 @@ private:
     entry.name = text(graph.getSymName());
     entry.bindings = bindings(graph->getAttrOfType<DictionaryAttr>("sluice.fixed_bindings"));
     auto end = cast<ReturnOp>(graph.getBlock()->getTerminator());
-    SLUICE_RETURN_IF_ERROR(addNamed(entry.inputs, graph.getInputNames(), graph.getBlock()->getArgumentTypes(), inputs));
+    SLUICE_RETURN_IF_ERROR(
+        addNamed(entry.inputs, graph.getInputNames(), graph.getBlock()->getArgumentTypes(), inputs));
     SLUICE_RETURN_IF_ERROR(addNamed(entry.outputs, end.getNames(), end.getOperandTypes(), outputs));
     for (plan::CommandOp op : graph.getBlock()->getOps<plan::CommandOp>()) {
       SLUICE_ASSIGN_OR_RETURN(Command command, describe(op));
@@ -157,9 +160,9 @@ private:
     for (NamedAttribute setting : op.getSettings()) {
       std::string name = text(setting.getName().getValue());
       if (auto integer = dyn_cast<IntegerAttr>(setting.getValue()))
-        command.attributes.push_back({name, static_cast<int64_t>(integer.getType().isInteger(1)
-                                                                     ? integer.getValue().getZExtValue()
-                                                                     : integer.getValue().getSExtValue())});
+        command.attributes.push_back(
+            {name, static_cast<int64_t>(integer.getType().isInteger(1) ? integer.getValue().getZExtValue()
+                                                                       : integer.getValue().getSExtValue())});
       else if (auto number = dyn_cast<FloatAttr>(setting.getValue()))
         command.attributes.push_back({name, number.getValueAsDouble()});
       else if (auto string = dyn_cast<StringAttr>(setting.getValue()))
@@ -192,6 +195,8 @@ private:
 
 } // namespace
 
-StatusOr<ExecutableDescription> describePlan(ModuleOp planned) { return Describer(planned).run(); }
+StatusOr<ExecutableDescription> describePlan(ModuleOp planned) {
+  return Describer(planned).run();
+}
 
 } // namespace sluice

@@ -7,8 +7,8 @@
 
 namespace sluice {
 
-/// Arenas, state, entry points with their commands, bindings, training section and model configuration of `planned`.
-/// Errors: a value without a place, a setting that is neither number nor text (failure).
+/// Arenas, state, entry points with their commands, bindings, training section and model configuration of
+/// `planned`. Errors: a value without a place, a setting that is neither number nor text (failure).
 StatusOr<ExecutableDescription> describePlan(mlir::ModuleOp planned);
 
 } // namespace sluice

@@ -1,5 +1,5 @@
-// The whole way down: a small MoE decoder is planned, packed into an executable, loaded and trained for a few steps on
-// the CPU; every state and output is held against the interpreter in float64.
+// The whole way down: a small MoE decoder is planned, packed into an executable, loaded and trained for a few
+// steps on the CPU; every state and output is held against the interpreter in float64.
 #include "codegen/package/Compile.h"
 #include "dialects/interpreter/Interpreter.h"
 #include "dialects/plan/Plan.h"
@@ -34,7 +34,8 @@ double relativeError(const HostTensor &expected, const std::vector<float> &found
 class CompileTest : public testing::Test {
 protected:
   CompileTest() {
-    context.loadDialect<SluiceDialect, plan::PlanDialect, mlir::arith::ArithDialect, mlir::math::MathDialect>();
+    context
+        .loadDialect<SluiceDialect, plan::PlanDialect, mlir::arith::ArithDialect, mlir::math::MathDialect>();
     context.getDiagEngine().registerHandler([](mlir::Diagnostic &diagnostic) {
       if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error)
         ADD_FAILURE() << diagnostic.str();
@@ -107,7 +108,9 @@ private:
   TensorMap inputs, states;
 };
 
-HostTensor scalar(double value) { return HostTensor({}, value); }
+HostTensor scalar(double value) {
+  return HostTensor({}, value);
+}
 
 TEST_F(CompileTest, TrainsLikeTheInterpreter) {
   mlir::OwningOpRef<mlir::ModuleOp> module = planned("batch=3,seq=5");

@@ -1,4 +1,5 @@
-// Generated kernels against the float64 meaning of the ops they hold: relative L2 at most 1e-5, over odd shapes.
+// Generated kernels against the float64 meaning of the ops they hold: relative L2 at most 1e-5, over odd
+// shapes.
 #include "codegen/cpu/Generate.h"
 #include "codegen/kernel/Identity.h"
 #include "codegen/kernel/Tiling.h"
@@ -67,9 +68,7 @@ double relativeError(const HostTensor &expected, const float *found) {
 
 class KernelTest : public testing::TestWithParam<std::pair<int64_t, int64_t>> {
 protected:
-  KernelTest() {
-    context.loadDialect<SluiceDialect, mlir::arith::ArithDialect, mlir::math::MathDialect>();
-  }
+  KernelTest() { context.loadDialect<SluiceDialect, mlir::arith::ArithDialect, mlir::math::MathDialect>(); }
 
   /// The text with R and C replaced by the shape, as the only kernel of a module.
   KernelOp parse(std::string text, int64_t rows, int64_t columns) {
@@ -238,7 +237,8 @@ TEST_P(KernelTest, Softmax) {
 
 // The gradient of a gain: a sum over rows with its producers, then an addition to an old sum.
 TEST_P(KernelTest, ColumnSum) {
-  check(R"(sluice.graph @g(%x: tensor<$Rx$Cxf32>, %d: tensor<$Rx$Cxf32>, %r: tensor<$Rx1xf32>, %o: tensor<1x$Cxf32>) {
+  check(
+      R"(sluice.graph @g(%x: tensor<$Rx$Cxf32>, %d: tensor<$Rx$Cxf32>, %r: tensor<$Rx1xf32>, %o: tensor<1x$Cxf32>) {
     %y = sluice.kernel "columns" {rows = $R, columns = $C} (%0 = %x, %1 = %d, %2 = %r, %3 = %o)
         : (tensor<$Rx$Cxf32>, tensor<$Rx$Cxf32>, tensor<$Rx1xf32>, tensor<1x$Cxf32>) -> tensor<1x$Cxf32> {
       %n = sluice.map (%a = %0, %b = %1, %c = %2)
@@ -256,15 +256,16 @@ TEST_P(KernelTest, ColumnSum) {
     }
     sluice.return %y ["y"] : tensor<1x$Cxf32>
   })",
-        GetParam().first, GetParam().second);
+      GetParam().first, GetParam().second);
 }
 
 // One row, many rows, columns that no vector width divides, less than a vector, several tiles.
-INSTANTIATE_TEST_SUITE_P(Shapes, KernelTest,
-                         testing::Values(std::pair<int64_t, int64_t>{1, 64}, std::pair<int64_t, int64_t>{1, 37},
-                                         std::pair<int64_t, int64_t>{7, 100}, std::pair<int64_t, int64_t>{300, 256},
-                                         std::pair<int64_t, int64_t>{129, 5}, std::pair<int64_t, int64_t>{2, 4099},
-                                         std::pair<int64_t, int64_t>{33, 16}, std::pair<int64_t, int64_t>{1000, 31}));
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, KernelTest,
+    testing::Values(std::pair<int64_t, int64_t>{1, 64}, std::pair<int64_t, int64_t>{1, 37},
+                    std::pair<int64_t, int64_t>{7, 100}, std::pair<int64_t, int64_t>{300, 256},
+                    std::pair<int64_t, int64_t>{129, 5}, std::pair<int64_t, int64_t>{2, 4099},
+                    std::pair<int64_t, int64_t>{33, 16}, std::pair<int64_t, int64_t>{1000, 31}));
 
 } // namespace
 } // namespace sluice

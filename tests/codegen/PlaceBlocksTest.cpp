@@ -1,4 +1,5 @@
-// Random lifetimes: blocks that are alive together never share bytes, and the arena is never far above what must live.
+// Random lifetimes: blocks that are alive together never share bytes, and the arena is never far above what
+// must live.
 #include "passes/PlanOffsets.h"
 
 #include "gtest/gtest.h"
