@@ -137,10 +137,10 @@ def sluice_losses(arguments, folder):
     with open(os.path.join(run, "metrics.jsonl")) as file:
         for line in file:
             record = json.loads(line)
-            if "step" in record and "loss" in record and record.get("kind", record.get("type", "step")) in ("step", "train"):
+            if record.get("kind") == "train":
                 steps[record["step"]] = record
     resolved = json.load(open(os.path.join(run, "config.resolved.json")))
-    training = resolved.get("train", resolved)
+    training = resolved["training"]
     ordered = [steps[step] for step in range(1, arguments.steps + 1)]
     losses_of = training.get("losses", {})
     json.dump(dict(batch=arguments.batch, learning_rates=[record["learning_rate"] for record in ordered],

@@ -15,8 +15,10 @@ if grep -rnE '#include *[<"](mlir|llvm|dialects|passes|codegen|frontends)/' runt
   echo "error: runtime/ must not include the lines above" >&2
   status=1
 fi
-if grep -rnE '#include *[<"](frontends|codegen)/' dialects passes; then
-  echo "error: dialects/ and passes/ must not include the lines above" >&2
-  status=1
-fi
+for rule in "dialects:passes|codegen|frontends" "passes:frontends" "codegen:passes|frontends"; do
+  if grep -rnE "#include *[<\"](${rule#*:})/" "${rule%%:*}"; then
+    echo "error: ${rule%%:*}/ must not include the lines above" >&2
+    status=1
+  fi
+done
 exit $status

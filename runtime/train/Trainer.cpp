@@ -101,11 +101,8 @@ private:
         Schedule made_, Schedule::create(config.schedule, config.learningRate, horizon, config.batchTokens));
     schedule.emplace(made_);
     lastStep = horizon;
-    if (options.stopAfterTokens) {
-      if (*options.stopAfterTokens < 1)
-        return usageError("--stop-after: expected at least 1 token, found ", *options.stopAfterTokens);
+    if (options.stopAfterTokens) // 0: initial weights are evaluated and saved
       lastStep = std::min(lastStep, config.stepsFor(*options.stopAfterTokens));
-    }
     store.emplace(options.runFolder, CheckpointOptions{config.keepCheckpoints, {"best"}});
     SLUICE_RETURN_IF_ERROR(restore());
     return openMetrics();
