@@ -11,12 +11,19 @@
 
 namespace sluice::test {
 
-/// A fresh folder, removed with everything in it.
+/// A fresh folder, removed with everything in it. It lies in memory where the system offers that: the tests
+/// make thousands of files, and what they check does not depend on the disk.
 class TemporaryFolder {
 public:
   TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "sluice-test-XXXXXX").string();
-    root = ::mkdtemp(pattern.data());
+    for (const std::string &parent :
+         {std::string("/dev/shm"), std::filesystem::temp_directory_path().string()}) {
+      std::string pattern = parent + "/sluice-test-XXXXXX";
+      if (const char *made = ::mkdtemp(pattern.data())) {
+        root = made;
+        return;
+      }
+    }
   }
   ~TemporaryFolder() {
     std::error_code ignored;
