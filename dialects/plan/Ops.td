@@ -29,6 +29,7 @@ def Plan_SlotAttr : AttrDef<Plan_Dialect, "Slot"> {
   let description = "Example: `#plan.slot<\"activations\", 4096>`: bytes from the arena's start, a multiple of 64.";
   let parameters = (ins StringRefParameter<"arena">:$arena, "int64_t":$offset);
   let assemblyFormat = "`<` $arena `,` $offset `>`";
+  let genVerifyDecl = 1;
 }
 
 def Plan_ArenaOp : Plan_Op<"arena", [Symbol]> {
@@ -36,6 +37,7 @@ def Plan_ArenaOp : Plan_Op<"arena", [Symbol]> {
   let description = "`lifetime` is parameters, gradients, optimizer, activations or io. Module-level.";
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$bytes, StrAttr:$lifetime);
   let assemblyFormat = "$sym_name $bytes `lifetime` $lifetime attr-dict";
+  let hasVerifier = 1;
 }
 
 def Plan_CommandOp : Plan_Op<"command", [IsolatedFromAbove, SingleBlock]> {

@@ -33,8 +33,8 @@ mlir::RankedTensorType tensorOf(llvm::ArrayRef<Dim> dims, mlir::Type elementType
     names.push_back(mlir::StringAttr::get(context, dim.isStatic() ? "_" : dim.name));
     anyNamed |= !dim.isStatic();
   }
-  return mlir::RankedTensorType::get(sizes, elementType,
-                                     anyNamed ? mlir::Attribute(DimsAttr::get(context, names)) : mlir::Attribute());
+  return mlir::RankedTensorType::get(
+      sizes, elementType, anyNamed ? mlir::Attribute(DimsAttr::get(context, names)) : mlir::Attribute());
 }
 
 Dim productOf(llvm::ArrayRef<Dim> dims) {
@@ -64,7 +64,8 @@ Dim productOf(llvm::ArrayRef<Dim> dims) {
 
 Dim leadingProduct(mlir::Type type) {
   llvm::SmallVector<Dim> dims = dimsOf(type);
-  dims.pop_back();
+  if (!dims.empty()) // a scalar: rules look at operands before their rank is checked
+    dims.pop_back();
   return productOf(dims);
 }
 

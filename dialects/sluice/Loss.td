@@ -16,6 +16,7 @@ def Sluice_CrossEntropyGradientOp : Sluice_ValueOp<"cross_entropy_gradient"> {
   let arguments = (ins Sluice_FloatTensor:$logits, Sluice_IdTensor:$targets, Sluice_FloatTensor:$g,
                        DefaultValuedAttr<I64Attr, "-100">:$ignore_index);
   let results = (outs Sluice_FloatTensor:$dlogits);
+  let hasVerifier = 1;
 }
 
 def Sluice_CountTargetsOp : Sluice_ValueOp<"count_targets"> {
@@ -42,6 +43,7 @@ def Sluice_SwitchBalanceGradientOp : Sluice_ValueOp<"switch_balance_gradient"> {
   let arguments = (ins Sluice_FloatTensor:$probabilities, Sluice_Routing:$routing, Sluice_IdTensor:$targets,
                        Sluice_FloatTensor:$g, BoolAttr:$normalize, DefaultValuedAttr<I64Attr, "-100">:$ignore_index);
   let results = (outs Sluice_FloatTensor:$dprobabilities);
+  let hasVerifier = 1;
 }
 
 def Sluice_RouterZOp : Sluice_DifferentiableOp<"router_z", [0, 1], []> {
@@ -56,6 +58,7 @@ def Sluice_RouterZGradientOp : Sluice_ValueOp<"router_z_gradient"> {
   let arguments = (ins Sluice_FloatTensor:$logits, Sluice_IdTensor:$targets, Sluice_FloatTensor:$g,
                        DefaultValuedAttr<I64Attr, "-100">:$ignore_index);
   let results = (outs Sluice_FloatTensor:$dlogits);
+  let hasVerifier = 1;
 }
 
 def Sluice_RoutingStatisticsOp : Sluice_ValueOp<"routing_statistics"> {
@@ -67,6 +70,7 @@ def Sluice_RoutingStatisticsOp : Sluice_ValueOp<"routing_statistics"> {
   let arguments = (ins Sluice_FloatTensor:$logits, Sluice_FloatTensor:$probabilities, Sluice_Routing:$routing,
                        Sluice_IdTensor:$targets, DefaultValuedAttr<I64Attr, "-100">:$ignore_index);
   let results = (outs Sluice_FloatTensor:$statistics);
+  let hasVerifier = 1;
 }
 
 #endif // SLUICE_LOSS_TD

@@ -29,6 +29,7 @@ def Sluice_RouteGradientOp : Sluice_ValueOp<"route_gradient"> {
                        Sluice_FloatTensor:$dgates, Sluice_FloatTensor:$dprobabilities, StrAttr:$score,
                        BoolAttr:$renormalize, F64Attr:$epsilon, F64Attr:$scale);
   let results = (outs Sluice_FloatTensor:$dlogits);
+  let hasVerifier = 1;
 }
 
 def Sluice_DispatchOp : Sluice_DifferentiableOp<"dispatch", [0, 1, 2], [], []> {
@@ -53,6 +54,7 @@ def Sluice_CombineGateGradientOp : Sluice_ValueOp<"combine_gate_gradient"> {
   let summary = "dgates[t, j] = <dy[t], rows[row of slot (t, j)]>; multiplications and additions, not a contraction.";
   let arguments = (ins Sluice_FloatTensor:$dy, Sluice_FloatTensor:$rows, Sluice_Routing:$routing);
   let results = (outs Sluice_FloatTensor:$dgates);
+  let hasVerifier = 1;
 }
 
 def Sluice_GroupedLinearOp : Sluice_DifferentiableOp<"grouped_linear", [0, 1, 2], [], [AttrSizedOperandSegments]> {
@@ -73,12 +75,14 @@ def Sluice_GroupedWeightGradientOp : Sluice_ValueOp<"grouped_weight_gradient"> {
   let summary = "dw[e] = sum over e's rows of dy[r] x[r]^T, [experts, out, in]; an expert without rows gets zeros.";
   let arguments = (ins Sluice_FloatTensor:$dy, Sluice_FloatTensor:$x, Sluice_Routing:$routing);
   let results = (outs Sluice_FloatTensor:$dweight);
+  let hasVerifier = 1;
 }
 
 def Sluice_GroupedSumOp : Sluice_ValueOp<"grouped_sum"> {
   let summary = "db[e] = sum of e's rows of dy, [experts, out] (adjoint of grouped_linear's bias).";
   let arguments = (ins Sluice_FloatTensor:$dy, Sluice_Routing:$routing);
   let results = (outs Sluice_FloatTensor:$sums);
+  let hasVerifier = 1;
 }
 
 #endif // SLUICE_ROUTING_TD

@@ -118,23 +118,26 @@ def Sluice_StateOp : Sluice_Op<"state", [Symbol]> {
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type, AnyAttr:$init, StrAttr:$role, StrAttr:$parameter,
                        StrAttr:$kind, StrAttr:$checkpoint, BoolAttr:$decay, I64Attr:$experts, I64Attr:$active);
   let assemblyFormat = "$sym_name `:` $type `init` $init `role` $role `of` $parameter `kind` $kind `checkpoint` $checkpoint `decay` $decay `experts` $experts `active` $active attr-dict";
+  let hasVerifier = 1;
 }
 
-def Sluice_ReadOp : Sluice_Op<"read", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+def Sluice_ReadOp : Sluice_Op<"read", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "The present value of a state.";
   let arguments = (ins FlatSymbolRefAttr:$state);
   let results = (outs Sluice_AnyTensor:$value);
   let assemblyFormat = "$state attr-dict `:` type($value)";
 }
 
-def Sluice_WriteOp : Sluice_Op<"write", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+def Sluice_WriteOp : Sluice_Op<"write", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "Replaces a state's value.";
   let arguments = (ins FlatSymbolRefAttr:$state, Sluice_AnyTensor:$value);
   let assemblyFormat = "$state `,` $value attr-dict `:` type($value)";
 }
 
 def Sluice_AccumulateOp : Sluice_Op<"accumulate", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
-    DeclareOpInterfaceMethods<Sluice_Countable>]> {
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>, DeclareOpInterfaceMethods<Sluice_Countable>]> {
   let summary = "Adds a tensor to a state; the plan folds it into the op that produced the tensor where it can.";
   let arguments = (ins FlatSymbolRefAttr:$state, Sluice_FloatTensor:$value);
   let assemblyFormat = "$state `,` $value attr-dict `:` type($value)";

@@ -8,12 +8,14 @@ def Sluice_RandomNormalOp : Sluice_ValueOp<"random_normal"> {
   let summary = "Normal draws: Philox keyed by (seed, stream name, element); mean 0. Drawn in double, rounded to float32.";
   let arguments = (ins Sluice_AnyTensor:$seed, StrAttr:$stream, F64Attr:$standard_deviation, TypeAttr:$type);
   let results = (outs Sluice_FloatTensor:$values);
+  let hasVerifier = 1;
 }
 
 def Sluice_GlobalNormOp : Sluice_ValueOp<"global_norm"> {
   let summary = "sqrt of the sum of squares over all operands.";
   let arguments = (ins Variadic<Sluice_FloatTensor>:$gradients);
   let results = (outs Sluice_FloatTensor:$norm);
+  let hasVerifier = 1;
 }
 
 def Sluice_AdamWOp : Sluice_ValueOp<"adamw"> {
@@ -32,6 +34,7 @@ def Sluice_AdamWOp : Sluice_ValueOp<"adamw"> {
                        F64Attr:$epsilon, F64Attr:$weight_decay, F64Attr:$clip);
   let results = (outs Sluice_FloatTensor:$new_parameter, Sluice_FloatTensor:$new_exp_avg,
                       Sluice_FloatTensor:$new_exp_avg_sq, Sluice_FloatTensor:$new_gradient);
+  let hasVerifier = 1;
 }
 
 #endif // SLUICE_TRAINING_TD

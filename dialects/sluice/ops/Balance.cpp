@@ -120,6 +120,14 @@ LogicalResult SwitchBalanceGradientOp::inferReturnTypes(MLIRContext *, std::opti
   return success();
 }
 
+LogicalResult SwitchBalanceGradientOp::verify() {
+  RoutingType routing = routingTypeOf(getRouting());
+  if (failed(verifyPerToken(*this, getProbabilities(), routing, routing.getExperts(), "probabilities")) ||
+      failed(verifyTargets(*this, getProbabilities(), getTargets())))
+    return failure();
+  return verifyScalar(*this, getG(), "g");
+}
+
 OpCounts SwitchBalanceGradientOp::count() {
   RoutingType routing = routingTypeOf(getRouting());
   auto tokens = static_cast<Count>(routing.tokenCount()), experts = static_cast<Count>(routing.getExperts());

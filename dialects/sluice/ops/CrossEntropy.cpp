@@ -92,6 +92,12 @@ LogicalResult CrossEntropyGradientOp::inferReturnTypes(MLIRContext *, std::optio
   return success();
 }
 
+LogicalResult CrossEntropyGradientOp::verify() {
+  if (failed(verifyTargets(*this, getLogits(), getTargets())))
+    return failure();
+  return verifyScalar(*this, getG(), "g");
+}
+
 OpCounts CrossEntropyGradientOp::count() {
   // Softmax (five a score), minus one at the target, times g.
   Count scores = elementsOf(getLogits()), tokens = elementsOf(getTargets());

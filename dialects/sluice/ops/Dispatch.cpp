@@ -208,6 +208,21 @@ LogicalResult CombineGateGradientOp::inferReturnTypes(MLIRContext *, std::option
   return success();
 }
 
+LogicalResult CombineGateGradientOp::verify() {
+  RoutingType routing = routingTypeOf(getRouting());
+  if (leadingProduct(getDy().getType()) != tokensOf(routing))
+    return emitPlacedError(*this) << "dy must have one row for each of the assignment's "
+                                  << routing.getTokens().getValue() << " tokens, found "
+                                  << shapeText(getDy().getType());
+  if (failed(verifyRows(*this, getRows(), routing, "rows")))
+    return failure();
+  llvm::SmallVector<Dim> dy = dimsOf(getDy().getType());
+  if (dy.empty() || dy.back() != dimsOf(getRows().getType()).back())
+    return emitPlacedError(*this) << "dy " << shapeText(getDy().getType()) << " and rows "
+                                  << shapeText(getRows().getType()) << " disagree in the last size";
+  return success();
+}
+
 OpCounts CombineGateGradientOp::count() {
   auto slots = static_cast<Count>(routingTypeOf(getRouting()).rows());
   Count width = lastSizeOf(getDy());

@@ -46,6 +46,10 @@ LogicalResult GroupedLinearOp::verify() {
   if (failed(verifyRows(*this, getX(), routing, "x")))
     return failure();
   llvm::SmallVector<Dim> sizes = dimsOf(getWeight().getType());
+  // Checked before inference when the file states the result's type.
+  if (sizes.size() != 3)
+    return emitPlacedError(*this) << "weight must be [experts, out, in], found "
+                                  << shapeText(getWeight().getType());
   if (sizes[0] != Dim(routing.getExperts()))
     return emitPlacedError(*this) << "weight must have one matrix for each of the assignment's "
                                   << routing.getExperts() << " experts, found "
@@ -138,6 +142,10 @@ LogicalResult GroupedWeightGradientOp::inferReturnTypes(MLIRContext *, std::opti
   return success();
 }
 
+LogicalResult GroupedWeightGradientOp::verify() {
+  return verifyRows(*this, getDy(), routingTypeOf(getRouting()), "dy");
+}
+
 OpCounts GroupedWeightGradientOp::count() {
   ClassCounts perRow;
   perRow.contraction = 2 * lastSizeOf(getDy()) * lastSizeOf(getX());
@@ -183,6 +191,10 @@ LogicalResult GroupedSumOp::inferReturnTypes(MLIRContext *, std::optional<Locati
   inferred.push_back(
       tensorOf({Dim(routingTypeOf(operands[1]).getExperts()), dimsOf(dy).back()}, dy.getElementType()));
   return success();
+}
+
+LogicalResult GroupedSumOp::verify() {
+  return verifyRows(*this, getDy(), routingTypeOf(getRouting()), "dy");
 }
 
 OpCounts GroupedSumOp::count() {

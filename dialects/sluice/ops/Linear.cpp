@@ -20,6 +20,8 @@ LogicalResult LinearOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
 }
 
 LogicalResult LinearOp::verify() {
+  if (failed(requireRank(*this, "x", getX(), 1)) || failed(requireRank(*this, "weight", getWeight(), 1)))
+    return failure();
   llvm::SmallVector<Dim> weight = dimsOf(getWeight().getType());
   const Dim in = dimsOf(getX().getType()).back(), out = weight.front();
   if (failed(requireShape(*this, "weight", getWeight(), {out, in},

@@ -28,6 +28,8 @@ LogicalResult RmsNormOp::inferReturnTypes(MLIRContext *, std::optional<Location>
 LogicalResult RmsNormOp::verify() {
   if (!(getEpsilon().convertToDouble() >= 0))
     return ruleError(*this) << "epsilon must not be negative, found " << getEpsilon().convertToDouble();
+  if (failed(requireRank(*this, "x", getX(), 1)))
+    return failure();
   return requireShape(*this, "gain", getGain(), {dimsOf(getX().getType()).back()},
                       "the last size of x " + shapeText(getX().getType()));
 }

@@ -45,6 +45,12 @@ void routeAttributes(Operation *op, RoutingType routing, llvm::StringRef score, 
   appendFloat(attributes, op, "scale", scale);
 }
 
+LogicalResult verifyScore(Operation *op, llvm::StringRef score) {
+  if (score == "softmax" || score == "sigmoid")
+    return success();
+  return emitPlacedError(op) << "score must be \"softmax\" or \"sigmoid\", found \"" << score << "\"";
+}
+
 } // namespace
 
 LogicalResult RouteOp::inferReturnTypes(MLIRContext *context, std::optional<Location> location,
@@ -74,9 +80,8 @@ LogicalResult RouteOp::verify() {
   if (topK < 1 || topK > experts)
     return emitPlacedError(*this) << "top_k must be between 1 and the number of experts, found top_k = "
                                   << topK << " of " << experts << " experts";
-  if (getScore() != "softmax" && getScore() != "sigmoid")
-    return emitPlacedError(*this) << "score must be \"softmax\" or \"sigmoid\", found \"" << getScore()
-                                  << "\"";
+  if (failed(verifyScore(*this, getScore())))
+    return failure();
   if (topK == 1 && getRenormalize() && !getAllowConstantGate())
     return emitPlacedError(*this)
            << "top_k = 1 with renormalize makes every gate the constant " << getScale().convertToDouble()
@@ -168,6 +173,17 @@ LogicalResult RouteGradientOp::inferReturnTypes(MLIRContext *, std::optional<Loc
                                                 llvm::SmallVectorImpl<Type> &inferred) {
   inferred.push_back(operands[0].getType());
   return success();
+}
+
+LogicalResult RouteGradientOp::verify() {
+  RoutingType routing = routingTypeOf(getRouting());
+  const int64_t experts = routing.getExperts(), topK = routing.getTopK();
+  if (failed(verifyPerToken(*this, getProbabilities(), routing, experts, "probabilities")) ||
+      failed(verifyPerToken(*this, getGates(), routing, topK, "gates")) ||
+      failed(verifyPerToken(*this, getDgates(), routing, topK, "dgates")) ||
+      failed(verifyPerToken(*this, getDprobabilities(), routing, experts, "dprobabilities")))
+    return failure();
+  return verifyScore(*this, getScore());
 }
 
 OpCounts RouteGradientOp::count() {

@@ -78,6 +78,12 @@ LogicalResult RouterZGradientOp::inferReturnTypes(MLIRContext *, std::optional<L
   return success();
 }
 
+LogicalResult RouterZGradientOp::verify() {
+  if (failed(verifyTargets(*this, getLogits(), getTargets())))
+    return failure();
+  return verifyScalar(*this, getG(), "g");
+}
+
 OpCounts RouterZGradientOp::count() {
   Count scores = elementsOf(getLogits()), tokens = elementsOf(getTargets());
   ClassCounts counts;

@@ -78,6 +78,12 @@ LogicalResult verifyTargets(Operation *op, Value value, Value targets) {
   return success();
 }
 
+LogicalResult verifyScalar(Operation *op, Value value, llvm::StringRef what) {
+  if (cast<RankedTensorType>(value.getType()).getRank() == 0)
+    return success();
+  return op->emitOpError() << what << " must be a scalar, found " << shapeText(value.getType());
+}
+
 LogicalResult verifyPerToken(Operation *op, Value value, RoutingType routing, int64_t last,
                              llvm::StringRef what) {
   llvm::SmallVector<Dim> dims = dimsOf(value.getType());

@@ -58,6 +58,8 @@ mlir::RankedTensorType withLastSize(mlir::Type like, Dim last);
 
 /// Targets must have the leading dimensions of `value` (one target a token).
 mlir::LogicalResult verifyTargets(mlir::Operation *op, mlir::Value value, mlir::Value targets);
+/// `value` must be one number, rank 0.
+mlir::LogicalResult verifyScalar(mlir::Operation *op, mlir::Value value, llvm::StringRef what);
 /// `value` must be [..., last] with as many leading elements as the assignment has tokens.
 mlir::LogicalResult verifyPerToken(mlir::Operation *op, mlir::Value value, RoutingType routing, int64_t last,
                                    llvm::StringRef what);

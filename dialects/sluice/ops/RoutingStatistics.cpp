@@ -17,6 +17,14 @@ LogicalResult RoutingStatisticsOp::inferReturnTypes(MLIRContext *, std::optional
   return success();
 }
 
+LogicalResult RoutingStatisticsOp::verify() {
+  RoutingType routing = routingTypeOf(getRouting());
+  if (failed(verifyPerToken(*this, getLogits(), routing, routing.getExperts(), "logits")) ||
+      failed(verifyPerToken(*this, getProbabilities(), routing, routing.getExperts(), "probabilities")))
+    return failure();
+  return verifyTargets(*this, getLogits(), getTargets());
+}
+
 OpCounts RoutingStatisticsOp::count() {
   // Entropy: sum, quotient, log, product, sum a probability; logsumexp: compare, difference, exp, sum a
   // logit, and log and + maximum a token; largest probability: compare; then the totals.

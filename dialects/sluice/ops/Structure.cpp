@@ -1,6 +1,8 @@
 // Graphs, parameters, state and notation: syntax and rules.
-#include "dialects/sluice/Dims.h"
-#include "dialects/sluice/Sluice.h"
+#include "dialects/sluice/ops/Place.h"
+#include "dialects/sluice/ops/RoutingBuffer.h"
+
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 
@@ -28,8 +30,8 @@ ParseResult parseTypedBody(OpAsmParser &parser, OperationState &state,
   if (parser.parseColonType(type))
     return failure();
   if (type.getNumInputs() != operands.size())
-    return parser.emitError(location) << "expected " << operands.size() << " operand types, found "
-                                      << type.getNumInputs();
+    return parser.emitError(location)
+           << "expected " << operands.size() << " operand types, found " << type.getNumInputs();
   if (parser.resolveOperands(operands, type.getInputs(), location, state.operands))
     return failure();
   state.addTypes(type.getResults());
@@ -42,9 +44,8 @@ ParseResult parseTypedBody(OpAsmParser &parser, OperationState &state,
 
 void printBindings(OpAsmPrinter &printer, Block &block, OperandRange operands) {
   printer << "(";
-  llvm::interleaveComma(llvm::zip(block.getArguments(), operands), printer, [&](auto pair) {
-    printer << std::get<0>(pair) << " = " << std::get<1>(pair);
-  });
+  llvm::interleaveComma(llvm::zip(block.getArguments(), operands), printer,
+                        [&](auto pair) { printer << std::get<0>(pair) << " = " << std::get<1>(pair); });
   printer << ")";
 }
 
@@ -80,11 +81,33 @@ LogicalResult verifyYield(Operation *op, Block &block, TypeRange expected) {
   return success();
 }
 
+/// The first name that occurs twice, or nullopt.
+std::optional<llvm::StringRef> repeatedName(ArrayAttr names) {
+  llvm::StringSet<> seen;
+  for (auto name : names.getAsValueRange<StringAttr>())
+    if (!seen.insert(name).second)
+      return name;
+  return std::nullopt;
+}
+
+/// `type` must be the type of the state that `op` names.
+LogicalResult verifyState(Operation *op, FlatSymbolRefAttr name, Type type, SymbolTableCollection &symbols) {
+  auto state = symbols.lookupNearestSymbolFrom<StateOp>(op, name);
+  if (!state)
+    return emitPlacedError(op) << "names the state " << name << ", which the module lacks";
+  if (state.getType() != type)
+    return emitPlacedError(op) << "state " << name << " is " << state.getType() << ", found " << type;
+  return success();
+}
+
 } // namespace
 
-// ----- graph ---------------------------------------------------------------------------------------------------
+// ----- graph
+// ---------------------------------------------------------------------------------------------------
 
-RegionKind GraphOp::getRegionKind(unsigned) { return RegionKind::SSACFG; }
+RegionKind GraphOp::getRegionKind(unsigned) {
+  return RegionKind::SSACFG;
+}
 
 ParseResult GraphOp::parse(OpAsmParser &parser, OperationState &state) {
   StringAttr name;
@@ -118,6 +141,8 @@ LogicalResult GraphOp::verify() {
   if (getInputNames().size() != getBody().getNumArguments())
     return emitOpError() << "has " << getBody().getNumArguments() << " inputs but " << getInputNames().size()
                          << " input names";
+  if (auto name = repeatedName(getInputNames()))
+    return emitOpError() << "has two inputs '" << *name << "'";
   if (getBody().front().empty() || !isa<ReturnOp>(getBody().front().back()))
     return emitOpError("body must end with sluice.return");
   return success();
@@ -126,10 +151,13 @@ LogicalResult GraphOp::verify() {
 LogicalResult ReturnOp::verify() {
   if (getNames().size() != getValues().size())
     return emitOpError() << "returns " << getValues().size() << " values but names " << getNames().size();
+  if (auto name = repeatedName(getNames()))
+    return emitOpError() << "returns two values as '" << *name << "'";
   return success();
 }
 
-// ----- parameters and state ------------------------------------------------------------------------------------
+// ----- parameters and state
+// ------------------------------------------------------------------------------------
 
 void ParamOp::getEffects(llvm::SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
   // An allocation is never merged with another one, and an unused parameter may go.
@@ -138,11 +166,45 @@ void ParamOp::getEffects(llvm::SmallVectorImpl<MemoryEffects::EffectInstance> &e
 
 LogicalResult ParamOp::verify() {
   if (!isa<NormalAttr, FillAttr>(getInit()))
-    return emitOpError() << "'" << getName() << "' needs an initial value #sluice.normal<...> or #sluice.fill<...>, found "
+    return emitOpError() << "'" << getName()
+                         << "' needs an initial value #sluice.normal<...> or #sluice.fill<...>, found "
                          << getInit();
   if (!cast<RankedTensorType>(getValue().getType()).hasStaticShape())
-    return emitOpError() << "'" << getName() << "' must have a static shape, found " << shapeText(getValue().getType());
+    return emitOpError() << "'" << getName() << "' must have a static shape, found "
+                         << shapeText(getValue().getType());
   return success();
+}
+
+LogicalResult StateOp::verify() {
+  auto type = dyn_cast<RankedTensorType>(getType());
+  if (!type || !type.hasStaticShape())
+    return emitOpError() << "'" << getSymName() << "' must be a tensor of static shape, found " << getType();
+  if (!isa<NormalAttr, FillAttr>(getInit()))
+    return emitOpError() << "'" << getSymName()
+                         << "' needs an initial value #sluice.normal<...> or #sluice.fill<...>, found "
+                         << getInit();
+  if (!llvm::is_contained({"parameter", "gradient", "exp_avg", "exp_avg_sq"}, getRole()))
+    return emitOpError() << "'" << getSymName()
+                         << "' must have the role parameter, gradient, exp_avg or exp_avg_sq, found '"
+                         << getRole() << "'";
+  const auto experts = static_cast<int64_t>(getExperts()), active = static_cast<int64_t>(getActive());
+  if (experts != 0 && (type.getRank() == 0 || type.getDimSize(0) != experts))
+    return emitOpError() << "'" << getSymName() << "' is stacked over " << experts
+                         << " experts, so its first size must be that number, found " << shapeText(type);
+  if (active < 0 || active > experts)
+    return emitOpError() << "'" << getSymName() << "' must have between 0 and its " << experts
+                         << " experts active, found " << active;
+  return success();
+}
+
+LogicalResult ReadOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyState(*this, getStateAttr(), getValue().getType(), symbols);
+}
+LogicalResult WriteOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyState(*this, getStateAttr(), getValue().getType(), symbols);
+}
+LogicalResult AccumulateOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyState(*this, getStateAttr(), getValue().getType(), symbols);
 }
 
 void ReadOp::getEffects(llvm::SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
@@ -162,7 +224,8 @@ OpCounts AccumulateOp::count() {
   return OpCounts::same(counts);
 }
 
-// ----- notation ------------------------------------------------------------------------------------------------
+// ----- notation
+// ------------------------------------------------------------------------------------------------
 
 ParseResult RepeatOp::parse(OpAsmParser &parser, OperationState &state) {
   StringAttr name;
@@ -184,16 +247,20 @@ void RepeatOp::print(OpAsmPrinter &printer) {
 }
 
 LogicalResult RepeatOp::verify() {
-  if (getTimes() == 0)
-    return emitOpError() << "'" << getName() << "' must repeat at least once";
+  if (static_cast<int64_t>(getTimes()) < 1)
+    return emitOpError() << "'" << getName() << "' must repeat at least once, found times "
+                         << static_cast<int64_t>(getTimes());
   if (getInits().getTypes() != getResultTypes())
-    return emitOpError() << "'" << getName() << "' must return the types it is given";
+    return emitOpError() << "'" << getName() << "' must return the types it is given, found "
+                         << getInits().getTypes() << " and " << getResultTypes();
   if (getBody().front().getArgumentTypes() != getInits().getTypes())
     return emitOpError() << "'" << getName() << "' body arguments must have the operands' types";
   return verifyYield(*this, getBody().front(), getResultTypes());
 }
 
-LogicalResult ScopeOp::verify() { return verifyYield(*this, getBody().front(), getResultTypes()); }
+LogicalResult ScopeOp::verify() {
+  return verifyYield(*this, getBody().front(), getResultTypes());
+}
 
 ParseResult ExpertsOp::parse(OpAsmParser &parser, OperationState &state) {
   OpAsmParser::UnresolvedOperand routing;
@@ -201,7 +268,8 @@ ParseResult ExpertsOp::parse(OpAsmParser &parser, OperationState &state) {
   llvm::SmallVector<OpAsmParser::UnresolvedOperand> operands;
   Type routingType;
   if (parser.parseKeyword("by") || parser.parseOperand(routing) || parser.parseColonType(routingType) ||
-      parser.resolveOperand(routing, routingType, state.operands) || parseBindings(parser, arguments, operands))
+      parser.resolveOperand(routing, routingType, state.operands) ||
+      parseBindings(parser, arguments, operands))
     return failure();
   return parseTypedBody(parser, state, arguments, operands);
 }
@@ -216,20 +284,25 @@ LogicalResult ExpertsOp::verify() {
   if (getBody().front().getArgumentTypes() != getInputs().getTypes())
     return emitOpError("body arguments must have the inputs' types");
   for (Value input : getInputs()) {
-    // Equal types prove nothing: the rows must come from a dispatch by this very assignment, or be computed from such.
+    // Equal types prove nothing: the rows must come from a dispatch by this very assignment, or be computed
+    // from such.
     if (auto dispatch = input.getDefiningOp<DispatchOp>(); dispatch && dispatch.getRouting() != getRouting())
-      return emitOpError("rows were dispatched by another assignment than the one named here");
+      return emitPlacedError(*this) << "rows were dispatched by another assignment than the one named here";
+    if (failed(verifyRows(*this, input, routingTypeOf(getRouting()), "each input")))
+      return failure();
   }
   return verifyYield(*this, getBody().front(), getResultTypes());
 }
 
 LogicalResult AuxiliaryLossOp::verify() {
   if (cast<RankedTensorType>(getValue().getType()).getRank() != 0)
-    return emitOpError() << "'" << getName() << "' must be a scalar, found " << shapeText(getValue().getType());
+    return emitOpError() << "'" << getName() << "' must be a scalar, found "
+                         << shapeText(getValue().getType());
   return success();
 }
 
-// ----- kernels -------------------------------------------------------------------------------------------------
+// ----- kernels
+// -------------------------------------------------------------------------------------------------
 
 ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &state) {
   StringAttr kind;

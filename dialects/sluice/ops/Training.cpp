@@ -24,6 +24,16 @@ LogicalResult RandomNormalOp::inferReturnTypes(MLIRContext *, std::optional<Loca
   return success();
 }
 
+LogicalResult RandomNormalOp::verify() {
+  auto seed = tensorTypeOf(getSeed());
+  if (!seed.hasStaticShape() || seed.getNumElements() != 1 || !seed.getElementType().isInteger(64))
+    return ruleError(*this) << "seed must be one 64-bit integer, found " << seed;
+  if (getStandardDeviation().isNegative())
+    return ruleError(*this) << "standard_deviation must not be negative, found "
+                            << getStandardDeviation().convertToDouble();
+  return success();
+}
+
 OpCounts RandomNormalOp::count() {
   // A pair of draws (Box-Muller): log, sqrt, cos, sin; products for the angle, the radius, the two draws and
   // their deviations; the integer work of Philox counts once a draw.
@@ -72,6 +82,12 @@ LogicalResult GlobalNormOp::inferReturnTypes(MLIRContext *context, std::optional
   return success();
 }
 
+LogicalResult GlobalNormOp::verify() {
+  if (getGradients().empty())
+    return ruleError(*this) << "needs at least one gradient";
+  return success();
+}
+
 OpCounts GlobalNormOp::count() {
   ClassCounts counts;
   for (Value gradient : getGradients())
@@ -110,6 +126,20 @@ LogicalResult AdamWOp::inferReturnTypes(MLIRContext *, std::optional<Location>, 
                                         llvm::SmallVectorImpl<Type> &types) {
   for (unsigned i = 0; i < 4; ++i)
     types.push_back(operands[i].getType());
+  return success();
+}
+
+LogicalResult AdamWOp::verify() {
+  llvm::SmallVector<Dim> shape = dimsOf(getParameter().getType());
+  using Named = std::pair<llvm::StringRef, Value>;
+  for (auto [name, value] :
+       {Named("exp_avg", getExpAvg()), Named("exp_avg_sq", getExpAvgSq()), Named("gradient", getGradient())})
+    if (failed(requireShape(*this, name, value, shape, "the parameter's shape")))
+      return failure();
+  for (auto [name, value] : {Named("learning_rate", getLearningRate()), Named("step", getStep()),
+                             Named("tokens", getTokens()), Named("norm", getNorm())})
+    if (failed(requireShape(*this, name, value, {}, "one number")))
+      return failure();
   return success();
 }
 

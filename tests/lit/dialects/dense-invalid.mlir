@@ -145,3 +145,19 @@ sluice.graph @g(%s: tensor<1xi64>) {
   %y = sluice.random_normal %s {stream = "w", standard_deviation = 1.0 : f64, type = tensor<?xf32>} : (tensor<1xi64>) -> tensor<?xf32>
   sluice.return %y ["y"] : tensor<?xf32>
 }
+
+// -----
+
+sluice.graph @g(%x: tensor<f32>, %w: tensor<4x8xf32>) {
+  // expected-error @+1 {{'sluice.linear' op x must have at least 1 dimensions, found []}}
+  %y = sluice.linear %x, %w : (tensor<f32>, tensor<4x8xf32>) -> tensor<4xf32>
+  sluice.return []
+}
+
+// -----
+
+sluice.graph @g(%x: tensor<8xf32>, %w: tensor<f32>) {
+  // expected-error @+1 {{'sluice.linear' op weight must have at least 1 dimensions, found []}}
+  %y = sluice.linear %x, %w : (tensor<8xf32>, tensor<f32>) -> tensor<4xf32>
+  sluice.return []
+}

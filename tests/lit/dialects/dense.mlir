@@ -40,14 +40,3 @@ sluice.graph @block(%tokens: tensor<?x?xi32, #sluice.dims<batch, seq>>, %table: 
   %d = sluice.embedding_gradient %tokens, %p {vocabulary = 11 : i64} : (tensor<?x?xi32, #sluice.dims<batch, seq>>, tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>) -> tensor<11x8xf32>
   sluice.return %c, %d ["c", "d"] : tensor<?x?x12xf32, #sluice.dims<batch, seq, _>>, tensor<11x8xf32>
 }
-
-// CHECK-LABEL: sluice.graph @update(
-sluice.graph @update(%seed: tensor<1xi64>, %rate: tensor<f32>) {
-  // CHECK: sluice.random_normal %{{.*}} {standard_deviation = 2.000000e-02 : f64, stream = "embed", type = tensor<2x3xf32>} : (tensor<1xi64>) -> tensor<2x3xf32>
-  %w = sluice.random_normal %seed {stream = "embed", standard_deviation = 0.02 : f64, type = tensor<2x3xf32>} : (tensor<1xi64>) -> tensor<2x3xf32>
-  // CHECK: sluice.global_norm %{{.*}}, %{{.*}} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<f32>
-  %n = sluice.global_norm %w, %w : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<f32>
-  // CHECK: sluice.adamw {{.*}} {beta1 = 9.000000e-01 : f64, beta2 = 7.500000e-01 : f64, clip = 1.000000e+00 : f64, epsilon = 1.000000e-08 : f64, weight_decay = 1.000000e-01 : f64} :
-  %a, %b, %c, %d = sluice.adamw %w, %w, %w, %w, %rate, %rate, %rate, %n {beta1 = 0.9 : f64, beta2 = 0.75 : f64, epsilon = 1.0e-8 : f64, weight_decay = 0.1 : f64, clip = 1.0 : f64} : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>)
-  sluice.return %a ["a"] : tensor<2x3xf32>
-}
