@@ -1,6 +1,7 @@
-// The floor: the time of one training step's dense products alone, each as one oneDNN call with the library's own
-// threads. Nothing that uses oneDNN for its products can be faster. Prints one JSON object.
-//   sluice-bench-floor --tokens T --vocabulary V --width d --layers L --kv-width k --ffn f [--experts E --top-k K]
+// The floor: the time of one training step's dense products alone, each as one oneDNN call with the library's
+// own threads. Nothing that uses oneDNN for its products can be faster. Prints one JSON object.
+//   sluice-bench-floor --tokens T --vocabulary V --width d --layers L --kv-width k --ffn f [--experts E
+//   --top-k K]
 #include <CLI/CLI.hpp>
 #include <dnnl.hpp>
 #include <nlohmann/json.hpp>
@@ -15,11 +16,12 @@ namespace {
 using namespace dnnl;
 
 /// Best time in seconds of C[M,N] = op(A) op(B) over a few runs, on operands that are not zero.
-double product(engine &device, stream &queue, int64_t m, int64_t n, int64_t k, bool transposeA, bool transposeB) {
+double product(engine &device, stream &queue, int64_t m, int64_t n, int64_t k, bool transposeA,
+               bool transposeB) {
   auto type = memory::data_type::f32;
   using tag = memory::format_tag;
-  memory::desc a({m, k}, type, transposeA ? tag::ba : tag::ab), b({k, n}, type, transposeB ? tag::ba : tag::ab),
-      c({m, n}, type, tag::ab);
+  memory::desc a({m, k}, type, transposeA ? tag::ba : tag::ab),
+      b({k, n}, type, transposeB ? tag::ba : tag::ab), c({m, n}, type, tag::ab);
   matmul::primitive_desc description(matmul::desc(a, b, c), device);
   matmul primitive(description);
   memory memoryA(a, device), memoryB(b, device), memoryC(c, device);
@@ -43,7 +45,8 @@ double product(engine &device, stream &queue, int64_t m, int64_t n, int64_t k, b
 
 int main(int argc, char **argv) {
   CLI::App app("Times the dense products of one training step with oneDNN", "sluice-bench-floor");
-  int64_t tokens = 2048, vocabulary = 30008, width = 256, layers = 4, kvWidth = 128, ffn = 2048, experts = 0, topK = 0;
+  int64_t tokens = 2048, vocabulary = 30008, width = 256, layers = 4, kvWidth = 128, ffn = 2048, experts = 0,
+          topK = 0;
   app.add_option("--tokens", tokens, "Tokens of a step");
   app.add_option("--vocabulary", vocabulary, "Vocabulary");
   app.add_option("--width", width, "Model width");
@@ -56,7 +59,8 @@ int main(int argc, char **argv) {
   engine device(engine::kind::cpu, 0);
   stream queue(device);
   double seconds = 0, flops = 0;
-  // A linear layer [rows, in] -> [rows, out], `count` times: forward, gradient of the input, gradient of the weight.
+  // A linear layer [rows, in] -> [rows, out], `count` times: forward, gradient of the input, gradient of the
+  // weight.
   auto linear = [&](int64_t rows, int64_t out, int64_t in, int64_t count) {
     seconds += static_cast<double>(count) * (product(device, queue, rows, out, in, false, true) +
                                              product(device, queue, rows, in, out, false, false) +

@@ -74,7 +74,8 @@ Status run(const std::string &path, int64_t steps, int threads) {
     std::vector<int32_t> ids = zipfTokens(tokens + 1, vocabulary, static_cast<uint64_t>(step));
     auto stepStart = std::chrono::steady_clock::now();
     uint64_t before = allocations.load();
-    SLUICE_RETURN_IF_ERROR(session.setInput<int32_t>("accumulate", "tokens", {ids.data(), static_cast<size_t>(tokens)}));
+    SLUICE_RETURN_IF_ERROR(
+        session.setInput<int32_t>("accumulate", "tokens", {ids.data(), static_cast<size_t>(tokens)}));
     SLUICE_RETURN_IF_ERROR(
         session.setInput<int32_t>("accumulate", "targets", {ids.data() + 1, static_cast<size_t>(tokens)}));
     SLUICE_RETURN_IF_ERROR(session.run("accumulate"));

@@ -13,7 +13,7 @@ std::string toDecimal(Count count);
 /// FLOPs by class (docs/accounting.md). `contraction` counts a multiply-add as two.
 struct ClassCounts {
   Count contraction = 0;
-  Count add = 0;            // additions and subtractions
+  Count add = 0; // additions and subtractions
   Count multiply = 0;
   Count divide = 0;         // divisions and square roots
   Count transcendental = 0; // exp, log, tanh, sin, cos

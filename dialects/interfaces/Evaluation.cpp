@@ -11,7 +11,9 @@ HostTensor::HostTensor(llvm::ArrayRef<int64_t> shape, double value) : shape(shap
   values.assign(static_cast<size_t>(elements), value);
 }
 
-int64_t HostTensor::columns() const { return shape.empty() ? 1 : shape.back(); }
+int64_t HostTensor::columns() const {
+  return shape.empty() ? 1 : shape.back();
+}
 int64_t HostTensor::rows() const {
   int64_t product = 1;
   for (size_t axis = 0; axis + 1 < shape.size(); ++axis)

@@ -10,8 +10,8 @@
 
 namespace sluice {
 
-/// A dense row-major tensor. Integers are stored as exact doubles. A routing value is the flat routing buffer of
-/// docs/commands.md: ids[T][K], slot_row[T][K], row_slot[R], offsets[E+1].
+/// A dense row-major tensor. Integers are stored as exact doubles. A routing value is the flat routing buffer
+/// of docs/commands.md: ids[T][K], slot_row[T][K], row_slot[R], offsets[E+1].
 struct HostTensor {
   llvm::SmallVector<int64_t> shape;
   std::vector<double> values;

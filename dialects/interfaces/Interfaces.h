@@ -17,7 +17,8 @@ enum class RecomputeCost {
   Never,  // must not be computed again (reads state, or decides: a recomputed selection could differ)
 };
 
-/// What an adjoint works with: the builder, the cotangents of the results, and a sink for those of the operands.
+/// What an adjoint works with: the builder, the cotangents of the results, and a sink for those of the
+/// operands.
 class AdjointBuilder {
 public:
   virtual ~AdjointBuilder() = default;

@@ -25,7 +25,8 @@ Attribute jsonToAttribute(MLIRContext *context, const llvm::json::Value &value) 
   }
   if (std::optional<bool> boolean = value.getAsBoolean())
     return builder.getBoolAttr(*boolean);
-  if (std::optional<int64_t> integer = value.getAsInteger(); integer && value.kind() == llvm::json::Value::Number)
+  if (std::optional<int64_t> integer = value.getAsInteger();
+      integer && value.kind() == llvm::json::Value::Number)
     return builder.getI64IntegerAttr(*integer);
   if (std::optional<double> number = value.getAsNumber())
     return builder.getF64FloatAttr(*number);

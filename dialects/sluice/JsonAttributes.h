@@ -9,8 +9,8 @@
 
 namespace sluice {
 
-/// Objects become dictionaries, arrays arrays, integers i64, other numbers f64, strings and booleans themselves. Null
-/// becomes a unit attribute.
+/// Objects become dictionaries, arrays arrays, integers i64, other numbers f64, strings and booleans
+/// themselves. Null becomes a unit attribute.
 mlir::Attribute jsonToAttribute(mlir::MLIRContext *context, const llvm::json::Value &value);
 
 /// The inverse; attributes of other kinds become their printed form.

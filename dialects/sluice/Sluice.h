@@ -32,6 +32,8 @@ namespace sluice {
 inline constexpr llvm::StringLiteral originAttributeName = "sluice.origin";
 
 /// The op's origin, or null.
-inline OriginAttr originOf(mlir::Operation *op) { return op->getAttrOfType<OriginAttr>(originAttributeName); }
+inline OriginAttr originOf(mlir::Operation *op) {
+  return op->getAttrOfType<OriginAttr>(originAttributeName);
+}
 
 } // namespace sluice

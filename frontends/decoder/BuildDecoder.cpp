@@ -31,12 +31,11 @@ public:
     });
     table = embedded[1];
     Value x = repeat(embedded[0]);
-    x = scope("norm", "norm", [&] {
-      return SmallVector<Value>{norm(x, "gain", "model.norm.weight")};
-    })[0];
+    x = scope("norm", "norm", [&] { return SmallVector<Value>{norm(x, "gain", "model.norm.weight")}; })[0];
     Value logits = scope("head", "head", [&] {
       Value weight = config.tied ? table
-                                 : param("weight", "head", {config.vocabulary, config.width}, normal(), "lm_head.weight");
+                                 : param("weight", "head", {config.vocabulary, config.width}, normal(),
+                                         "lm_head.weight");
       return SmallVector<Value>{linear("logits", x, weight, Value())};
     })[0];
     Value loss = scope("loss", "loss", [&] {
@@ -53,29 +52,32 @@ private:
   Attribute fill(double value) { return FillAttr::get(builder.getContext(), builder.getF64FloatAttr(value)); }
 
   Value param(StringRef name, StringRef role, ArrayRef<int64_t> shape, Attribute init, StringRef checkpoint) {
-    return ParamOp::create(builder, at(name), RankedTensorType::get(shape, f32), builder.getStringAttr(name), init,
-                           builder.getStringAttr(role), builder.getStringAttr(checkpoint), BoolAttr());
+    return ParamOp::create(builder, at(name), RankedTensorType::get(shape, f32), builder.getStringAttr(name),
+                           init, builder.getStringAttr(role), builder.getStringAttr(checkpoint), BoolAttr());
   }
 
   Value linear(StringRef name, Value x, Value weight, Value bias) {
     return LinearOp::create(builder, at(name), x, weight, bias, Value());
   }
   /// A linear layer with its own weight, and bias if `biased`. `hf` is the checkpoint name without ".weight".
-  Value linear(StringRef name, StringRef weightName, StringRef role, Value x, int64_t in, int64_t out, StringRef hf,
-               bool biased) {
+  Value linear(StringRef name, StringRef weightName, StringRef role, Value x, int64_t in, int64_t out,
+               StringRef hf, bool biased) {
     Value weight = param(weightName, role, {out, in}, normal(), (hf + ".weight").str());
-    Value bias = biased ? param((weightName + "_bias").str(), "bias", {out}, fill(0), (hf + ".bias").str()) : Value();
+    Value bias =
+        biased ? param((weightName + "_bias").str(), "bias", {out}, fill(0), (hf + ".bias").str()) : Value();
     return linear(name, x, weight, bias);
   }
 
   Value norm(Value x, StringRef name, StringRef checkpoint) {
     Value gain = param(name, "norm", {config.width}, fill(1), checkpoint);
-    return RmsNormOp::create(builder, at("normalized"), x, gain, builder.getF64FloatAttr(config.normEpsilon)).getY();
+    return RmsNormOp::create(builder, at("normalized"), x, gain, builder.getF64FloatAttr(config.normEpsilon))
+        .getY();
   }
 
   /// A named scope around what `body` builds; the returned values leave it.
   SmallVector<Value> scope(StringRef name, StringRef role, function_ref<SmallVector<Value>()> body) {
-    // The result types are known only after the body is built, so the body is built in a detached block first.
+    // The result types are known only after the body is built, so the body is built in a detached block
+    // first.
     auto block = std::make_unique<Block>();
     SmallVector<Value> values;
     {
@@ -104,8 +106,9 @@ private:
                             builder.getF64FloatAttr(config.ropeTheta), builder.getBoolAttr(false));
     };
     auto out = AttentionOp::create(
-        builder, at("attended"), rope("q_rotated", query, config.heads), rope("k_rotated", key, config.kvHeads), value,
-        builder.getI64IntegerAttr(config.heads), builder.getI64IntegerAttr(config.kvHeads), builder.getBoolAttr(true),
+        builder, at("attended"), rope("q_rotated", query, config.heads),
+        rope("k_rotated", key, config.kvHeads), value, builder.getI64IntegerAttr(config.heads),
+        builder.getI64IntegerAttr(config.kvHeads), builder.getBoolAttr(true),
         builder.getF64FloatAttr(1.0 / std::sqrt(static_cast<double>(config.headDim))));
     return linear("attention_out", "wo", "attention", out.getOut(), q, config.width, hf + "o_proj",
                   config.attentionBias);
@@ -132,15 +135,18 @@ private:
     Value n = norm(x, "norm", "model.layers.{layer}.post_attention_layernorm.weight");
     Value routing, gates;
     SmallVector<Value> routed = scope("router", "router", [&] {
-      Value logits = linear("router_logits", "weight", "router", n, config.width, moe.experts, hf + "gate", false);
-      auto route = RouteOp::create(builder, at("routing"), logits, builder.getI64IntegerAttr(moe.topK),
-                                   builder.getStringAttr(moe.score), builder.getBoolAttr(moe.renormalize),
-                                   builder.getF64FloatAttr(moe.renormalizeEpsilon), builder.getF64FloatAttr(moe.scale),
-                                   builder.getBoolAttr(moe.allowConstantGate));
+      Value logits =
+          linear("router_logits", "weight", "router", n, config.width, moe.experts, hf + "gate", false);
+      auto route =
+          RouteOp::create(builder, at("routing"), logits, builder.getI64IntegerAttr(moe.topK),
+                          builder.getStringAttr(moe.score), builder.getBoolAttr(moe.renormalize),
+                          builder.getF64FloatAttr(moe.renormalizeEpsilon), builder.getF64FloatAttr(moe.scale),
+                          builder.getBoolAttr(moe.allowConstantGate));
       auto ignore = builder.getI64IntegerAttr(-100);
       if (config.balanceWeight != 0) {
-        Value loss = SwitchBalanceOp::create(builder, at("balance"), route.getProbabilities(), route.getRouting(),
-                                             targets, builder.getBoolAttr(moe.score == "sigmoid"), ignore);
+        Value loss =
+            SwitchBalanceOp::create(builder, at("balance"), route.getProbabilities(), route.getRouting(),
+                                    targets, builder.getBoolAttr(moe.score == "sigmoid"), ignore);
         AuxiliaryLossOp::create(builder, at("balance"), builder.getStringAttr("balance"), loss,
                                 builder.getF64FloatAttr(config.balanceWeight));
       }
@@ -149,8 +155,8 @@ private:
         AuxiliaryLossOp::create(builder, at("router_z"), builder.getStringAttr("router_z"), loss,
                                 builder.getF64FloatAttr(config.routerZWeight));
       }
-      Value statistics = RoutingStatisticsOp::create(builder, at("statistics"), logits, route.getProbabilities(),
-                                                     route.getRouting(), targets, ignore);
+      Value statistics = RoutingStatisticsOp::create(
+          builder, at("statistics"), logits, route.getProbabilities(), route.getRouting(), targets, ignore);
       ObserveOp::create(builder, at("routing"), builder.getStringAttr("routing"), statistics);
       return SmallVector<Value>{route.getRouting(), route.getGates()};
     });
@@ -167,7 +173,8 @@ private:
         Value out = gated(row, "expert", moe.ffn, expert + "w1", expert + "w3", expert + "w2");
         YieldOp::create(builder, at("experts"), out);
       }
-      return SmallVector<Value>{CombineOp::create(builder, at("combined"), experts.getResult(0), routing, gates)};
+      return SmallVector<Value>{
+          CombineOp::create(builder, at("combined"), experts.getResult(0), routing, gates)};
     })[0];
   }
 
@@ -198,11 +205,16 @@ private:
 llvm::json::Object huggingFaceConfig(const DecoderConfig &config) {
   bool mixtral = config.moe.has_value();
   // The family is chosen by semantics: a file must never load elsewhere and compute something else.
-  bool foreign = mixtral && (config.moe->score != "softmax" || !config.moe->renormalize || config.moe->scale != 1 ||
-                             config.moe->renormalizeEpsilon != 0 || config.attentionBias || config.mlpBias);
+  bool foreign =
+      mixtral && (config.moe->score != "softmax" || !config.moe->renormalize || config.moe->scale != 1 ||
+                  config.moe->renormalizeEpsilon != 0 || config.attentionBias || config.mlpBias);
   llvm::json::Object object{
-      {"architectures", llvm::json::Array{foreign ? "SluiceForCausalLM" : mixtral ? "MixtralForCausalLM" : "LlamaForCausalLM"}},
-      {"model_type", foreign ? "sluice" : mixtral ? "mixtral" : "llama"},
+      {"architectures", llvm::json::Array{foreign   ? "SluiceForCausalLM"
+                                          : mixtral ? "MixtralForCausalLM"
+                                                    : "LlamaForCausalLM"}},
+      {"model_type", foreign   ? "sluice"
+                     : mixtral ? "mixtral"
+                               : "llama"},
       {"vocab_size", config.vocabulary},
       {"hidden_size", config.width},
       {"num_hidden_layers", config.layers},

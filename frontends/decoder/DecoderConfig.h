@@ -1,4 +1,5 @@
-// The family of decoders that specs and Hugging Face configs describe: LLaMA-style dense and Mixtral-style MoE.
+// The family of decoders that specs and Hugging Face configs describe: LLaMA-style dense and Mixtral-style
+// MoE.
 #pragma once
 
 #include "runtime/support/Status.h"
@@ -34,8 +35,8 @@ struct DecoderConfig {
   double balanceWeight = 0, routerZWeight = 0; // weights of the auxiliary losses; 0: absent
 };
 
-/// Rules that no single key can check: heads divide, k <= experts, widths are positive and even where rotary positions
-/// need it. The message names the keys of a spec.
+/// Rules that no single key can check: heads divide, k <= experts, widths are positive and even where rotary
+/// positions need it. The message names the keys of a spec.
 Status checkDecoder(const DecoderConfig &config);
 
 } // namespace sluice

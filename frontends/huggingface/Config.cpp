@@ -13,7 +13,8 @@ namespace {
 /// Reads keys of one config and remembers which were read, so that the rest can be judged.
 class ConfigReader {
 public:
-  ConfigReader(const llvm::json::Object &object, std::string place) : object(object), place(std::move(place)) {}
+  ConfigReader(const llvm::json::Object &object, std::string place)
+      : object(object), place(std::move(place)) {}
 
   /// The integer at `key`; `fallback` if absent or null; negative fallback: required.
   StatusOr<int64_t> integer(llvm::StringRef key, int64_t fallback) {
@@ -59,15 +60,39 @@ public:
   }
   /// Keys that nothing read and that are not known to be without effect on the computation.
   Status checkRest() const {
-    static const std::set<std::string> harmless = {
-        "architectures", "model_type", "_name_or_path", "name_or_path", "torch_dtype", "dtype", "transformers_version", "use_cache",
-        "bos_token_id", "eos_token_id", "pad_token_id", "output_attentions", "output_hidden_states", "pretraining_tp",
-        "return_dict", "router_aux_loss_coef", "output_router_logits", "initializer_range", "attn_implementation",
-        "_attn_implementation", "id2label", "label2id", "tokenizer_class", "is_decoder", "problem_type", "chunk_size_feed_forward",
-        "is_encoder_decoder", "finetuning_task", "task_specific_params"};
+    static const std::set<std::string> harmless = {"architectures",
+                                                   "model_type",
+                                                   "_name_or_path",
+                                                   "name_or_path",
+                                                   "torch_dtype",
+                                                   "dtype",
+                                                   "transformers_version",
+                                                   "use_cache",
+                                                   "bos_token_id",
+                                                   "eos_token_id",
+                                                   "pad_token_id",
+                                                   "output_attentions",
+                                                   "output_hidden_states",
+                                                   "pretraining_tp",
+                                                   "return_dict",
+                                                   "router_aux_loss_coef",
+                                                   "output_router_logits",
+                                                   "initializer_range",
+                                                   "attn_implementation",
+                                                   "_attn_implementation",
+                                                   "id2label",
+                                                   "label2id",
+                                                   "tokenizer_class",
+                                                   "is_decoder",
+                                                   "problem_type",
+                                                   "chunk_size_feed_forward",
+                                                   "is_encoder_decoder",
+                                                   "finetuning_task",
+                                                   "task_specific_params"};
     for (const auto &entry : object)
       if (!read.count(entry.first.str()) && !harmless.count(entry.first.str()))
-        return usageError(place, ": key '", entry.first.str(), "' is not known for this family and could change the "
+        return usageError(place, ": key '", entry.first.str(),
+                          "' is not known for this family and could change the "
                           "computation; remove it if it does not");
     return absl::OkStatus();
   }
@@ -78,7 +103,8 @@ private:
   std::set<std::string> read;
 };
 
-/// Base of the rotary positions: rope_parameters (new) or rope_theta and rope_scaling (old); only the default kind.
+/// Base of the rotary positions: rope_parameters (new) or rope_theta and rope_scaling (old); only the default
+/// kind.
 Status readRope(ConfigReader &reader, DecoderConfig &config, double familyTheta, const std::string &place) {
   SLUICE_ASSIGN_OR_RETURN(config.ropeTheta, reader.number("rope_theta", familyTheta));
   for (const char *key : {"rope_parameters", "rope_scaling"}) {
@@ -127,16 +153,19 @@ StatusOr<DecoderConfig> readHuggingFaceConfig(const std::string &path) {
   SLUICE_ASSIGN_OR_RETURN(config.heads, reader.integer("num_attention_heads", 32));
   SLUICE_ASSIGN_OR_RETURN(config.kvHeads, reader.integer("num_key_value_heads", mixtral ? 8 : config.heads));
   if (config.heads == 0 || (!reader.find("head_dim") && config.width % config.heads != 0))
-    return usageError(place, ": key 'num_attention_heads': expected a divisor of hidden_size = ", config.width, ", found ",
-                      config.heads);
+    return usageError(place,
+                      ": key 'num_attention_heads': expected a divisor of hidden_size = ", config.width,
+                      ", found ", config.heads);
   SLUICE_ASSIGN_OR_RETURN(config.headDim, reader.integer("head_dim", config.width / config.heads));
   SLUICE_ASSIGN_OR_RETURN(config.ffn, reader.integer("intermediate_size", mixtral ? 14336 : 11008));
   SLUICE_ASSIGN_OR_RETURN(config.normEpsilon, reader.number("rms_norm_eps", mixtral ? 1e-5 : 1e-6));
   SLUICE_ASSIGN_OR_RETURN(config.initStandardDeviation, reader.number("initializer_range", 0.02));
   SLUICE_ASSIGN_OR_RETURN(config.tied, reader.boolean("tie_word_embeddings", false));
-  SLUICE_ASSIGN_OR_RETURN(config.maxPositions, reader.integer("max_position_embeddings", mixtral ? 131072 : 2048));
+  SLUICE_ASSIGN_OR_RETURN(config.maxPositions,
+                          reader.integer("max_position_embeddings", mixtral ? 131072 : 2048));
   SLUICE_RETURN_IF_ERROR(readRope(reader, config, mixtral ? 1e6 : 1e4, place));
-  if (const llvm::json::Value *activation = reader.find("hidden_act"); activation && activation->getAsString() != "silu")
+  if (const llvm::json::Value *activation = reader.find("hidden_act");
+      activation && activation->getAsString() != "silu")
     return reader.wrong("hidden_act", "silu");
   SLUICE_ASSIGN_OR_RETURN(double dropout, reader.number("attention_dropout", 0));
   if (dropout != 0)

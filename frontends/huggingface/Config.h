@@ -7,9 +7,9 @@
 
 namespace sluice {
 
-/// Reads a config.json (or the folder that holds one). Absent keys take the family's published defaults. A family or a
-/// setting that would change the meaning is a usageError that names it; nothing is guessed. No auxiliary loss is
-/// added: the library adds one only when router logits are asked for.
+/// Reads a config.json (or the folder that holds one). Absent keys take the family's published defaults. A
+/// family or a setting that would change the meaning is a usageError that names it; nothing is guessed. No
+/// auxiliary loss is added: the library adds one only when router logits are asked for.
 StatusOr<DecoderConfig> readHuggingFaceConfig(const std::string &path);
 
 } // namespace sluice

@@ -23,8 +23,8 @@ public:
   void read(llvm::StringRef path, std::string &value) { take(tree.text(path), value); }
   void require(llvm::StringRef path) {
     if (!tree.has(path) && first.ok())
-      first = usageError("key '", path.str(), "' is missing: expected ", expectedText(*findSpecKey(path)), " (",
-                         findSpecKey(path)->description.str(), ")");
+      first = usageError("key '", path.str(), "' is missing: expected ", expectedText(*findSpecKey(path)),
+                         " (", findSpecKey(path)->description.str(), ")");
   }
   /// Copies a written key of `section` into `object` under its last word, as JSON of its kind.
   void copy(llvm::json::Object &object, llvm::StringRef section) {
@@ -42,9 +42,15 @@ public:
         object[name] = llvm::json::Value(std::move(**value));
     };
     switch (key.kind) {
-    case SpecKind::Integer: put(tree.integer(key.path)); break;
-    case SpecKind::Number: put(tree.number(key.path)); break;
-    case SpecKind::Boolean: put(tree.boolean(key.path)); break;
+    case SpecKind::Integer:
+      put(tree.integer(key.path));
+      break;
+    case SpecKind::Number:
+      put(tree.number(key.path));
+      break;
+    case SpecKind::Boolean:
+      put(tree.boolean(key.path));
+      break;
     case SpecKind::IntegerList: {
       auto list = tree.integers(key.path);
       if (!list.ok())
@@ -62,7 +68,9 @@ public:
         put(tree.text(key.path));
       break;
     case SpecKind::Text:
-    case SpecKind::Choice: put(tree.text(key.path)); break;
+    case SpecKind::Choice:
+      put(tree.text(key.path));
+      break;
     }
   }
   void fail(const Status &status) {
@@ -90,7 +98,8 @@ void readModel(Reader &reader, const SpecTree &tree, DecoderConfig &decoder) {
   reader.read("model.heads", decoder.heads);
   decoder.kvHeads = decoder.heads;
   reader.read("model.kv_heads", decoder.kvHeads);
-  decoder.headDim = decoder.heads > 0 && decoder.width % decoder.heads == 0 ? decoder.width / decoder.heads : 0;
+  decoder.headDim =
+      decoder.heads > 0 && decoder.width % decoder.heads == 0 ? decoder.width / decoder.heads : 0;
   reader.read("model.head_dim", decoder.headDim);
   if (decoder.headDim == 0 && !tree.has("model.head_dim") && decoder.heads > 0)
     reader.fail(usageError(tree.place("model.heads"), ": 'model.heads': expected a divisor of model.width = ",
@@ -131,7 +140,7 @@ llvm::json::Object readTraining(Reader &reader, const SpecTree &tree, Spec &spec
   for (const char *key : {"train.batch_tokens", "train.tokens", "train.lr", "train.seed"})
     if (tree.has(key))
       reader.copyAs(training, *findSpecKey(key), llvm::StringRef(key).drop_front(6));
-  llvm::json::Object optimizer{{"kind", "adamw"},       {"beta1", 0.9}, {"beta2", 0.95},
+  llvm::json::Object optimizer{{"kind", "adamw"}, {"beta1", 0.9},        {"beta2", 0.95},
                                {"epsilon", 1e-8}, {"weight_decay", 0.1}, {"clip", 1.0}};
   reader.copy(optimizer, "optimizer");
   training["optimizer"] = std::move(optimizer);
@@ -145,7 +154,8 @@ llvm::json::Object readTraining(Reader &reader, const SpecTree &tree, Spec &spec
 
 } // namespace
 
-StatusOr<Spec> readSpec(const std::string &path, const std::vector<std::string> &assignments, int64_t vocabulary) {
+StatusOr<Spec> readSpec(const std::string &path, const std::vector<std::string> &assignments,
+                        int64_t vocabulary) {
   SLUICE_ASSIGN_OR_RETURN(SpecTree tree, SpecTree::read(path));
   for (const std::string &assignment : assignments)
     SLUICE_RETURN_IF_ERROR(tree.set(assignment));
@@ -174,8 +184,8 @@ StatusOr<Spec> readSpec(const std::string &path, const std::vector<std::string> 
   if (Status status = checkDecoder(spec.decoder); !status.ok())
     return atPlace(status);
   if (spec.batch <= 0 || spec.sequence <= 0)
-    return usageError(path, ": train.batch and train.seq: expected positive integers, found ", spec.batch, " and ",
-                      spec.sequence);
+    return usageError(path, ": train.batch and train.seq: expected positive integers, found ", spec.batch,
+                      " and ", spec.sequence);
   std::string trainingText;
   llvm::raw_string_ostream(trainingText) << llvm::json::Value(llvm::json::Object(spec.training));
   TrainingOverrides overrides;

@@ -19,8 +19,10 @@ struct Spec {
   std::string resolved;            // every written key on a line, sorted: what a run folder keeps
 };
 
-/// Reads a spec and applies `--set` assignments. `vocabulary`, if positive, replaces model.vocabulary where the spec
-/// says vocabulary_from: data. Errors (usage): file:line, what was expected, what was found, the nearest known name.
-StatusOr<Spec> readSpec(const std::string &path, const std::vector<std::string> &assignments, int64_t vocabulary = 0);
+/// Reads a spec and applies `--set` assignments. `vocabulary`, if positive, replaces model.vocabulary where
+/// the spec says vocabulary_from: data. Errors (usage): file:line, what was expected, what was found, the
+/// nearest known name.
+StatusOr<Spec> readSpec(const std::string &path, const std::vector<std::string> &assignments,
+                        int64_t vocabulary = 0);
 
 } // namespace sluice

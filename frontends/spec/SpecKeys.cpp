@@ -12,7 +12,8 @@ namespace {
 
 constexpr SpecKey keys[] = {
     {"name", SpecKind::Text, "file name", "name of the model", ""},
-    {"base", SpecKind::Text, "", "another spec whose keys are the defaults of this one (path relative to this file)", ""},
+    {"base", SpecKind::Text, "",
+     "another spec whose keys are the defaults of this one (path relative to this file)", ""},
 
     {"model.vocabulary", SpecKind::Integer, "", "size of the vocabulary", ""},
     {"model.vocabulary_from", SpecKind::Choice, "spec",
@@ -33,12 +34,14 @@ constexpr SpecKey keys[] = {
     {"model.moe.top_k", SpecKind::Integer, "", "experts a token chooses", ""},
     {"model.moe.ffn", SpecKind::Integer, "", "hidden width of one SwiGLU expert", ""},
     {"model.moe.score", SpecKind::Choice, "softmax", "score of an expert", "softmax|sigmoid"},
-    {"model.moe.renormalize", SpecKind::Boolean, "true", "divide the gates by their sum over the chosen experts", ""},
+    {"model.moe.renormalize", SpecKind::Boolean, "true",
+     "divide the gates by their sum over the chosen experts", ""},
     {"model.moe.renormalize_epsilon", SpecKind::Number, "0", "added to that sum", ""},
     {"model.moe.scale", SpecKind::Number, "1", "multiplies the gates", ""},
     {"model.moe.allow_constant_gate", SpecKind::Boolean, "false", "allow top_k = 1 with renormalize", ""},
 
-    {"losses.balance", SpecKind::Number, "0", "weight of the Switch balance loss (per assignment: uniform is 1)", ""},
+    {"losses.balance", SpecKind::Number, "0",
+     "weight of the Switch balance loss (per assignment: uniform is 1)", ""},
     {"losses.router_z", SpecKind::Number, "0", "weight of the router z-loss", ""},
 
     {"optimizer.kind", SpecKind::Choice, "adamw", "the optimizer", "adamw"},
@@ -51,14 +54,16 @@ constexpr SpecKey keys[] = {
     {"schedule.kind", SpecKind::Choice, "cosine", "shape of the learning rate", "cosine|linear|wsd|constant"},
     {"schedule.warmup", SpecKind::IntegerOrText, "", "tokens (1M), a share of the horizon (2%), or clip", ""},
     {"schedule.floor", SpecKind::Number, "0.1", "last learning rate, as floor_kind says", ""},
-    {"schedule.floor_kind", SpecKind::Choice, "relative", "floor is a share of lr, or a rate", "relative|absolute"},
+    {"schedule.floor_kind", SpecKind::Choice, "relative", "floor is a share of lr, or a rate",
+     "relative|absolute"},
     {"schedule.decay", SpecKind::Number, "0.2", "share of the horizon in which wsd decays", ""},
     {"schedule.decay_shape", SpecKind::Choice, "1-sqrt", "shape of wsd's decay", "linear|1-sqrt"},
 
     {"train.batch", SpecKind::Integer, "8", "sequences of a micro-batch (the bound dimension `batch`)", ""},
     {"train.seq", SpecKind::Integer, "256", "tokens of a sequence (the bound dimension `seq`)", ""},
     {"train.batch_tokens", SpecKind::Integer, "batch * seq", "tokens of an optimizer step", ""},
-    {"train.tokens", SpecKind::Integer, "", "horizon: the tokens the schedule is made for; --tokens wins", ""},
+    {"train.tokens", SpecKind::Integer, "", "horizon: the tokens the schedule is made for; --tokens wins",
+     ""},
     {"train.lr", SpecKind::Number, "3e-4", "peak learning rate", ""},
     {"train.seed", SpecKind::Integer, "1", "seed of the initial weights; --seed wins", ""},
 
@@ -68,7 +73,8 @@ constexpr SpecKey keys[] = {
     {"data.seed", SpecKind::Integer, "0", "seed of the data's order", ""},
     {"data.reshuffle", SpecKind::Boolean, "true", "a fresh order every epoch", ""},
 
-    {"evaluation.every_tokens", SpecKind::Integer, "a tenth of the horizon", "tokens between evaluations", ""},
+    {"evaluation.every_tokens", SpecKind::Integer, "a tenth of the horizon", "tokens between evaluations",
+     ""},
     {"evaluation.at_tokens", SpecKind::IntegerList, "", "token budgets at which to evaluate", ""},
     {"evaluation.windows", SpecKind::Integer, "0", "windows of the validation split to use; 0: all", ""},
     {"checkpoint.every_steps", SpecKind::Integer, "250", "steps between checkpoints", ""},
@@ -76,11 +82,15 @@ constexpr SpecKey keys[] = {
     {"log.every_steps", SpecKind::Integer, "10", "steps between lines of metrics", ""},
 };
 
-llvm::StringRef lastWord(llvm::StringRef path) { return path.rsplit('.').second.empty() ? path : path.rsplit('.').second; }
+llvm::StringRef lastWord(llvm::StringRef path) {
+  return path.rsplit('.').second.empty() ? path : path.rsplit('.').second;
+}
 
 } // namespace
 
-llvm::ArrayRef<SpecKey> specKeys() { return keys; }
+llvm::ArrayRef<SpecKey> specKeys() {
+  return keys;
+}
 
 const SpecKey *findSpecKey(llvm::StringRef path) {
   const auto *found = llvm::find_if(keys, [&](const SpecKey &key) { return key.path == path; });
@@ -97,7 +107,8 @@ std::string nearestSpecKey(llvm::StringRef path) {
   llvm::StringRef nearest;
   auto consider = [&](llvm::StringRef candidate) {
     // A key nested wrongly has the right last word; count a wrong section as one edit, not as its letters.
-    unsigned distance = std::min(path.edit_distance(candidate), 1 + lastWord(path).edit_distance(lastWord(candidate)));
+    unsigned distance =
+        std::min(path.edit_distance(candidate), 1 + lastWord(path).edit_distance(lastWord(candidate)));
     if (distance < best)
       best = distance, nearest = candidate;
   };
@@ -111,12 +122,18 @@ std::string nearestSpecKey(llvm::StringRef path) {
 
 std::string expectedText(const SpecKey &key) {
   switch (key.kind) {
-  case SpecKind::Integer: return "an integer (12, 30_008, 2M, 1e6)";
-  case SpecKind::Number: return "a number (0.1, 3e-4)";
-  case SpecKind::Boolean: return "true or false";
-  case SpecKind::Text: return "a text";
-  case SpecKind::IntegerList: return "a list of integers ([1M, 2M])";
-  case SpecKind::IntegerOrText: return key.description.str();
+  case SpecKind::Integer:
+    return "an integer (12, 30_008, 2M, 1e6)";
+  case SpecKind::Number:
+    return "a number (0.1, 3e-4)";
+  case SpecKind::Boolean:
+    return "true or false";
+  case SpecKind::Text:
+    return "a text";
+  case SpecKind::IntegerList:
+    return "a list of integers ([1M, 2M])";
+  case SpecKind::IntegerOrText:
+    return key.description.str();
   case SpecKind::Choice: {
     std::string text = "one of ";
     for (char letter : key.choices)
@@ -130,10 +147,11 @@ std::string expectedText(const SpecKey &key) {
 std::string specSchemaText() {
   std::string text;
   for (const SpecKey &key : keys)
-    text += absl::StrFormat("%-30s %-24s %s\n", std::string(key.path.data(), key.path.size()),
-                            key.defaultText.empty() ? std::string("-") : key.defaultText.str(),
-                            key.kind == SpecKind::Choice ? key.description.str() + " (" + key.choices.str() + ")"
-                                                         : key.description.str());
+    text +=
+        absl::StrFormat("%-30s %-24s %s\n", std::string(key.path.data(), key.path.size()),
+                        key.defaultText.empty() ? std::string("-") : key.defaultText.str(),
+                        key.kind == SpecKind::Choice ? key.description.str() + " (" + key.choices.str() + ")"
+                                                     : key.description.str());
   return text;
 }
 

@@ -1,4 +1,5 @@
-// The one registry of a spec's keys: it drives the parser, the error messages, `sluice schema` and the documentation.
+// The one registry of a spec's keys: it drives the parser, the error messages, `sluice schema` and the
+// documentation.
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"
@@ -11,12 +12,12 @@ namespace sluice {
 
 /// What a key's value may be.
 enum class SpecKind {
-  Integer,     // 12, 30_008, 2M, 1e6
-  Number,      // 3e-4
-  Boolean,     // true, false
+  Integer, // 12, 30_008, 2M, 1e6
+  Number,  // 3e-4
+  Boolean, // true, false
   Text,
-  Choice,      // one of `choices`
-  IntegerList, // [1M, 2M]
+  Choice,        // one of `choices`
+  IntegerList,   // [1M, 2M]
   IntegerOrText, // a number of tokens, a share such as 2%, or a named rule
 };
 
@@ -33,7 +34,8 @@ llvm::ArrayRef<SpecKey> specKeys();
 const SpecKey *findSpecKey(llvm::StringRef path);
 /// Whether `path` is a section (a proper prefix of some key), e.g. "model.moe".
 bool isSpecSection(llvm::StringRef path);
-/// The known key or section nearest to `path` by edit distance; a match of the last word alone counts as near.
+/// The known key or section nearest to `path` by edit distance; a match of the last word alone counts as
+/// near.
 std::string nearestSpecKey(llvm::StringRef path);
 /// "expected an integer", ... for messages.
 std::string expectedText(const SpecKey &key);

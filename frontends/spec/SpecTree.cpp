@@ -35,8 +35,10 @@ Status refuseAliases(const std::string &bytes, const std::string &path) {
       comment = false;
     }
     comment |= letter == '#' && (previous == ' ' || previous == '\n');
-    if (!comment && (letter == '*' || letter == '&') && (previous == ' ' || previous == '\n' || previous == '['))
-      return usageError(path, ":", line, ": expected a spec without YAML anchors and aliases; use `base` instead");
+    if (!comment && (letter == '*' || letter == '&') &&
+        (previous == ' ' || previous == '\n' || previous == '['))
+      return usageError(path, ":", line,
+                        ": expected a spec without YAML anchors and aliases; use `base` instead");
     previous = letter;
   }
   return absl::OkStatus();
@@ -78,7 +80,8 @@ Status SpecTree::readInto(const std::string &path, int depth) {
   std::function<Status(const YAML::Node &, const std::string &, int)> visit =
       [&](const YAML::Node &node, const std::string &prefix, int nesting) -> Status {
     if (nesting > maximumNesting)
-      return usageError(path, ":", node.Mark().line + 1, ": expected at most ", maximumNesting, " levels of nesting");
+      return usageError(path, ":", node.Mark().line + 1, ": expected at most ", maximumNesting,
+                        " levels of nesting");
     for (const auto &entry : node) {
       std::string place = concat(path, ":", entry.first.Mark().line + 1);
       if (!entry.first.IsScalar())
@@ -87,7 +90,8 @@ Status SpecTree::readInto(const std::string &path, int depth) {
       if (entry.second.IsMap()) {
         if (!isSpecSection(key)) {
           SLUICE_RETURN_IF_ERROR(checkKey(key, place));
-          return usageError(place, ": '", key, "': expected ", expectedText(*findSpecKey(key)), ", found a section");
+          return usageError(place, ": '", key, "': expected ", expectedText(*findSpecKey(key)),
+                            ", found a section");
         }
         SLUICE_RETURN_IF_ERROR(visit(entry.second, key, nesting + 1));
         continue;
@@ -104,7 +108,8 @@ Status SpecTree::readInto(const std::string &path, int depth) {
           value.scalars.push_back(element.Scalar());
         }
         if (findSpecKey(key)->kind != SpecKind::IntegerList)
-          return usageError(place, ": '", key, "': expected ", expectedText(*findSpecKey(key)), ", found a list");
+          return usageError(place, ": '", key, "': expected ", expectedText(*findSpecKey(key)),
+                            ", found a list");
       } else {
         value.scalars.push_back(entry.second.IsNull() ? "" : entry.second.Scalar());
       }
@@ -163,8 +168,8 @@ std::string SpecTree::place(llvm::StringRef path) const {
 }
 
 Status SpecTree::wrongValue(llvm::StringRef path, const std::string &finding) const {
-  return usageError(place(path), ": '", path.str(), "': expected ", expectedText(*findSpecKey(path)), ", found '",
-                    finding, "'");
+  return usageError(place(path), ": '", path.str(), "': expected ", expectedText(*findSpecKey(path)),
+                    ", found '", finding, "'");
 }
 
 StatusOr<std::optional<int64_t>> SpecTree::integer(llvm::StringRef path) const {

@@ -17,7 +17,8 @@ struct SpecValue {
   std::string place;
 };
 
-/// Keys that were written, by path. Later layers (a spec over its base, --set over both) replace earlier ones.
+/// Keys that were written, by path. Later layers (a spec over its base, --set over both) replace earlier
+/// ones.
 class SpecTree {
 public:
   /// Reads a YAML file and its `base` chain. Errors: usageError with file:line, expectation, finding and the
@@ -29,7 +30,8 @@ public:
   bool has(llvm::StringRef path) const { return values.count(path.str()) != 0; }
   /// Whether any key of the section was written.
   bool hasSection(llvm::StringRef section) const;
-  /// Typed reads of a registered key; nullopt if it was not written. Errors name place, expectation and finding.
+  /// Typed reads of a registered key; nullopt if it was not written. Errors name place, expectation and
+  /// finding.
   StatusOr<std::optional<int64_t>> integer(llvm::StringRef path) const;
   StatusOr<std::optional<double>> number(llvm::StringRef path) const;
   StatusOr<std::optional<bool>> boolean(llvm::StringRef path) const;

@@ -5,23 +5,33 @@ namespace sluice {
 int64_t elementSize(ElementType type) {
   switch (type) {
   case ElementType::F32:
-  case ElementType::I32: return 4;
+  case ElementType::I32:
+    return 4;
   case ElementType::F64:
-  case ElementType::I64: return 8;
-  case ElementType::BF16: return 2;
-  case ElementType::U8: return 1;
+  case ElementType::I64:
+    return 8;
+  case ElementType::BF16:
+    return 2;
+  case ElementType::U8:
+    return 1;
   }
   return 1;
 }
 
 std::string_view elementTypeName(ElementType type) {
   switch (type) {
-  case ElementType::F32: return "f32";
-  case ElementType::F64: return "f64";
-  case ElementType::BF16: return "bf16";
-  case ElementType::I32: return "i32";
-  case ElementType::I64: return "i64";
-  case ElementType::U8: return "u8";
+  case ElementType::F32:
+    return "f32";
+  case ElementType::F64:
+    return "f64";
+  case ElementType::BF16:
+    return "bf16";
+  case ElementType::I32:
+    return "i32";
+  case ElementType::I64:
+    return "i64";
+  case ElementType::U8:
+    return "u8";
   }
   return "unknown";
 }
@@ -43,7 +53,8 @@ const CommandAttribute *find(const Command &command, std::string_view name) {
 }
 
 Status attributeError(const Command &command, std::string_view name, std::string_view expected) {
-  return badInputError("command ", command.kind, " of '", command.origin, "': attribute '", name, "' must be ", expected,
+  return badInputError("command ", command.kind, " of '", command.origin, "': attribute '", name,
+                       "' must be ", expected,
                        find(command, name) ? ", and has another type" : ", and is absent",
                        "; the executable is damaged or was made by another version, compile it again");
 }

@@ -1,8 +1,8 @@
 // What the executor knows of a device: memory, and programs made of commands. Nothing here says which device.
 //
-// Commands have three stages. *prepare* picks algorithms, creates primitives and loads kernels, and may allocate;
-// *execute* runs the whole program and allocates nothing. Between them nothing happens on the host: a device may
-// record the program once and replay it.
+// Commands have three stages. *prepare* picks algorithms, creates primitives and loads kernels, and may
+// allocate; *execute* runs the whole program and allocates nothing. Between them nothing happens on the host:
+// a device may record the program once and replay it.
 #pragma once
 
 #include "absl/types/span.h"
@@ -40,7 +40,8 @@ struct CommandAttribute {
   std::variant<int64_t, double, std::string> value;
 };
 
-/// One command as the plan wrote it. `kind` names a kernel of the device's library ("gemm", "attention_forward",
+/// One command as the plan wrote it. `kind` names a kernel of the device's library ("gemm",
+/// "attention_forward",
 /// ...; docs/commands.md lists them) or "launch" for a generated kernel, named by the attribute "kernel".
 struct Command {
   std::string kind;
@@ -79,7 +80,7 @@ public:
 
 /// Generated code for a device, as stored in an executable.
 struct KernelImage {
-  std::string target;   // "cpu:x86-64-v3", "cuda:sm_90a"
+  std::string target; // "cpu:x86-64-v3", "cuda:sm_90a"
   std::string_view bytes;
 };
 
@@ -91,14 +92,15 @@ public:
   /// Bytes that allocate() can still give, about; 0 when the device cannot tell.
   virtual uint64_t availableMemory() const { return 0; }
   virtual StatusOr<std::unique_ptr<DeviceMemory>> allocate(uint64_t bytes) = 0;
-  /// Loads generated kernels; later commands of kind "launch" find them by name. Errors: the host lacks a feature
-  /// that the image needs, the ABI version differs, the image is damaged.
+  /// Loads generated kernels; later commands of kind "launch" find them by name. Errors: the host lacks a
+  /// feature that the image needs, the ABI version differs, the image is damaged.
   virtual Status loadKernels(const KernelImage &image) = 0;
   /// Prepares `commands` over `arenas` (indexed by Operand::arena; they must outlive the program).
   /// All unknown kinds and all missing kernels are listed in one error.
   virtual StatusOr<std::unique_ptr<DeviceProgram>> prepare(absl::Span<const Command> commands,
                                                            absl::Span<DeviceMemory *const> arenas) = 0;
-  /// Tells the device that the host has written into parameters, so that derived state (packed weights) is stale.
+  /// Tells the device that the host has written into parameters, so that derived state (packed weights) is
+  /// stale.
   virtual Status refreshDerivedState() = 0;
 };
 

@@ -69,6 +69,12 @@ RoutingDiagnostics diagnoseRouting(const RoutingStatistics &statistics, int topK
   return result;
 }
 
+bool CollapseWatch::observe(const std::string &layer, bool collapsed, bool warmup) {
+  int &intervals = collapsedIntervals[layer];
+  intervals = collapsed && !warmup ? intervals + 1 : 0;
+  return intervals >= collapseIntervals;
+}
+
 nlohmann::ordered_json toJson(const RoutingDiagnostics &diagnostics) {
   nlohmann::ordered_json json;
   json["load"] = diagnostics.load;

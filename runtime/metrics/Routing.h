@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,13 +46,28 @@ struct RoutingDiagnostics {
   double meanMaxProbability = 0;      // mean over tokens
   double maxViolation = 0;            // MaxVio = max(c) / mean(c) - 1
   int deadExperts = 0;                // experts without any assignment
-  bool collapsed = false;             // mostLoadedFraction >= collapseShare x 1/K, for K < E only
+  bool collapsed = false;             // in this interval: mostLoadedFraction >= collapseShare x 1/K, K < E
 };
 
-/// A router has collapsed when its busiest expert takes at least this share of the most it can take: of all
-/// the assignments of an interval, one expert can get 1/K, since a token's K picks are distinct. Where K = E
-/// every expert gets exactly 1/K always, so no verdict is given.
+/// A router has collapsed over an interval when its busiest expert takes at least this share of the most it
+/// can take: of all the assignments of an interval, one expert can get 1/K, since a token's K picks are
+/// distinct. Where K = E every expert gets exactly 1/K always, so no verdict is given.
 inline constexpr double collapseShare = 0.9;
+
+/// Tells a collapse from a moment's imbalance. With fresh weights all tokens look alike to a router, so that
+/// one interval, or any during the warmup, proves nothing: a collapse is named once a layer has been
+/// collapsed in `collapseIntervals` log intervals in a row after the warmup.
+inline constexpr int collapseIntervals = 3;
+
+class CollapseWatch {
+public:
+  /// The next interval of `layer`; true when its collapse has lasted as said above. An interval of the warmup
+  /// counts as healthy.
+  bool observe(const std::string &layer, bool collapsed, bool warmup);
+
+private:
+  std::map<std::string, int> collapsedIntervals; // in a row, by layer
+};
 
 /// `topK` is K, from 1 to the number of experts.
 RoutingDiagnostics diagnoseRouting(const RoutingStatistics &statistics, int topK);

@@ -39,7 +39,7 @@ StatusOr<std::string> readFile(const std::string &path) {
   Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.fd < 0)
     return systemError("cannot open", path);
-  struct stat info {};
+  struct stat info{};
   if (::fstat(file.fd, &info) != 0)
     return systemError("cannot read", path);
   if (S_ISDIR(info.st_mode))
@@ -106,7 +106,7 @@ StatusOr<MappedFile> MappedFile::open(const std::string &path) {
   Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.fd < 0)
     return systemError("cannot open", path);
-  struct stat info {};
+  struct stat info{};
   if (::fstat(file.fd, &info) != 0)
     return systemError("cannot read", path);
   if (!S_ISREG(info.st_mode))

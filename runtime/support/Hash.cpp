@@ -8,7 +8,9 @@ namespace sluice {
 Sha256::Sha256() : context(EVP_MD_CTX_new()) {
   EVP_DigestInit_ex(static_cast<EVP_MD_CTX *>(context), EVP_sha256(), nullptr);
 }
-Sha256::~Sha256() { EVP_MD_CTX_free(static_cast<EVP_MD_CTX *>(context)); }
+Sha256::~Sha256() {
+  EVP_MD_CTX_free(static_cast<EVP_MD_CTX *>(context));
+}
 
 void Sha256::update(const void *bytes, size_t size) {
   EVP_DigestUpdate(static_cast<EVP_MD_CTX *>(context), bytes, size);

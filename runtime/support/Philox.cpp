@@ -19,7 +19,9 @@ r123::Philox4x32::ctr_type block(uint64_t seed, uint64_t stream, uint64_t step, 
 
 } // namespace
 
-uint64_t streamKey(std::string_view name) { return xxhash64(name); }
+uint64_t streamKey(std::string_view name) {
+  return xxhash64(name);
+}
 
 uint32_t PhiloxStream::bits(uint64_t element) const {
   return block(seed, stream, step, element / 4)[element % 4];

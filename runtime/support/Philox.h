@@ -1,6 +1,6 @@
 // Counter-based random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2,
-// 3"), through Random123. A draw is a pure function of (seed, stream, step, element), so it does not depend on
-// layout, thread count or what was drawn before; the same generator runs in device code.
+// 3"), through Random123. A draw is a pure function of (seed, stream, step, element), so it does not depend
+// on layout, thread count or what was drawn before; the same generator runs in device code.
 #pragma once
 
 #include <cstdint>

@@ -17,10 +17,18 @@ using absl::StatusOr;
 
 namespace detail {
 /// Debian's Abseil has a string_view of its own, so a std::string_view is converted on the way in.
-inline absl::string_view concatPart(std::string_view text) { return {text.data(), text.size()}; }
-inline absl::string_view concatPart(const std::string &text) { return text; }
-inline absl::string_view concatPart(const char *text) { return text; }
-template <typename Part> const Part &concatPart(const Part &part) { return part; }
+inline absl::string_view concatPart(std::string_view text) {
+  return {text.data(), text.size()};
+}
+inline absl::string_view concatPart(const std::string &text) {
+  return text;
+}
+inline absl::string_view concatPart(const char *text) {
+  return text;
+}
+template <typename Part> const Part &concatPart(const Part &part) {
+  return part;
+}
 } // namespace detail
 
 /// The parts as one text: strings of any kind and numbers (absl::StrCat that knows std::string_view).
@@ -61,12 +69,18 @@ template <typename... Parts> Status failure(const Parts &...parts) {
 
 inline ExitCode exitCode(const Status &status) {
   switch (status.code()) {
-  case absl::StatusCode::kOk: return ExitCode::Done;
-  case absl::StatusCode::kInvalidArgument: return ExitCode::Usage;
-  case absl::StatusCode::kDataLoss: return ExitCode::BadInput;
-  case absl::StatusCode::kOutOfRange: return ExitCode::Diverged;
-  case absl::StatusCode::kCancelled: return ExitCode::Interrupted;
-  default: return ExitCode::Failure;
+  case absl::StatusCode::kOk:
+    return ExitCode::Done;
+  case absl::StatusCode::kInvalidArgument:
+    return ExitCode::Usage;
+  case absl::StatusCode::kDataLoss:
+    return ExitCode::BadInput;
+  case absl::StatusCode::kOutOfRange:
+    return ExitCode::Diverged;
+  case absl::StatusCode::kCancelled:
+    return ExitCode::Interrupted;
+  default:
+    return ExitCode::Failure;
   }
 }
 

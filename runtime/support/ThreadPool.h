@@ -13,7 +13,8 @@ namespace sluice {
 
 class ThreadPool {
 public:
-  /// A tile body: `context`, the tile's index, and the worker (0 <= worker < threads()) for its scratch memory.
+  /// A tile body: `context`, the tile's index, and the worker (0 <= worker < threads()) for its scratch
+  /// memory.
   using Body = void (*)(void *context, int64_t tile, int worker);
 
   /// `threads` >= 1 counts the caller too; 1 starts no thread.
@@ -30,9 +31,12 @@ public:
 
   /// The same for a callable `void(int64_t tile, int worker)`, without allocation.
   template <typename Callable> void forEach(int64_t count, Callable &&callable) {
-    run(count, [](void *context, int64_t tile, int worker) {
-      (*static_cast<std::remove_reference_t<Callable> *>(context))(tile, worker);
-    }, &callable);
+    run(
+        count,
+        [](void *context, int64_t tile, int worker) {
+          (*static_cast<std::remove_reference_t<Callable> *>(context))(tile, worker);
+        },
+        &callable);
   }
 
 private:

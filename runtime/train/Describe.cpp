@@ -16,13 +16,29 @@ uint64_t checkpointBytes(const ExecutableDescription &model) {
   return bytes;
 }
 
-void countsOf(const nlohmann::json &value, const std::string &path, std::string &out) {
-  if (value.is_object())
-    for (const auto &[key, inner] : value.items())
-      countsOf(inner, path.empty() ? key : path + "." + key, out);
-  else if (value.is_string() || value.is_number())
-    out +=
-        absl::StrFormat("  %-48s %24s\n", path, value.is_string() ? value.get<std::string>() : value.dump());
+/// "21,057,792".
+std::string grouped(std::string digits) {
+  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<size_t>(at), ",");
+  return digits;
+}
+
+/// The ledger's main counts, one a line; `sluice stats` has all of them.
+std::string describeLedger(const std::string &text) {
+  auto ledger = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  static constexpr std::pair<const char *, const char *> rows[] = {
+      {"/parameters/total", "parameters"},
+      {"/parameters/active", "active parameters"},
+      {"/flops/forward/ideal", "forward FLOPs of a micro-batch"},
+      {"/flops/training/ideal", "training FLOPs of a micro-batch"},
+      {"/flops/recompute/ideal", "recomputed FLOPs of a micro-batch"},
+  };
+  std::string out;
+  for (const auto &[key, label] : rows)
+    if (nlohmann::json::json_pointer pointer(key); ledger.is_object() && ledger.contains(pointer))
+      if (const auto &value = ledger[pointer]; value.is_string())
+        out += absl::StrFormat("  %-36s %28s\n", label, grouped(value.get<std::string>()));
+  return out.empty() ? "  this executable holds none\n" : out;
 }
 
 } // namespace
@@ -54,11 +70,8 @@ StatusOr<std::string> describeTraining(const Executable &executable, const Train
                            data->validation->tokensPerEpoch(), data->validation->windows());
   }
   out += concat("\nMemory\n", formatMemoryPlan(model));
-  out += concat("  checkpoint               ", formatBytes(checkpointBytes(model)), "\n\nLedger\n");
-  auto ledger = nlohmann::json::parse(model.ledger, nullptr, /*allow_exceptions=*/false);
-  for (const char *key : {"parameters", "flops"})
-    if (ledger.is_object() && ledger.contains(key))
-      countsOf(ledger[key], key, out);
+  out += concat("  checkpoint               ", formatBytes(checkpointBytes(model)), "\n\nLedger\n",
+                describeLedger(model.ledger));
   SLUICE_RETURN_IF_ERROR(checkMemoryPlan(model, options.memoryLimit, "this machine"));
   return out;
 }

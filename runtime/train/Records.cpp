@@ -1,7 +1,5 @@
 #include "runtime/train/Records.h"
 
-#include "runtime/metrics/Routing.h"
-
 #include <algorithm>
 #include <cmath>
 
@@ -50,7 +48,7 @@ uint64_t metricsOffset(const std::string &text, int64_t step) {
 
 ordered_json trainRecord(const RecordPlace &place, const StepSums &sums, double learningRate,
                          double tokensPerSecond,
-                         const std::vector<std::pair<std::string, double>> &lossWeights,
+                         const std::vector<std::pair<std::string, double>> &lossWeights, CollapseWatch &watch,
                          std::vector<std::string> &warnings) {
   ordered_json record = recordAt("train", place);
   record["steps"] = sums.steps;
@@ -83,7 +81,7 @@ ordered_json trainRecord(const RecordPlace &place, const StepSums &sums, double 
     topK = std::clamp(topK, 1, experts);
     RoutingDiagnostics diagnostics = diagnoseRouting(statistics, topK);
     layers[layer.layer] = toJson(diagnostics);
-    if (diagnostics.collapsed)
+    if (watch.observe(layer.layer, diagnostics.collapsed, place.warmup))
       warnings.push_back(collapseMessage(layer.layer, diagnostics, topK));
   }
   record["routing"] = layers;

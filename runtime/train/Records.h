@@ -3,6 +3,7 @@
 
 #include "runtime/metrics/MetricsWriter.h"
 #include "runtime/metrics/Progress.h"
+#include "runtime/metrics/Routing.h"
 #include "runtime/train/Evaluate.h"
 #include "runtime/train/StepRunner.h"
 #include "runtime/train/TrainingConfig.h"
@@ -20,6 +21,7 @@ struct RecordPlace {
   uint64_t seenTokens = 0;   // counted targets learned from
   uint64_t uniqueTokens = 0; // of these, different ones
   double epoch = 0;
+  bool warmup = false; // the interval reaches into the warmup
 };
 
 /// Bytes of `text` (a metrics file) up to the end of the last line whose record is of a step up to `step`; 0
@@ -27,11 +29,12 @@ struct RecordPlace {
 uint64_t metricsOffset(const std::string &text, int64_t step);
 
 /// The record of the steps since the last one: loss parts apart, rate, norm, speed, and per MoE layer the
-/// routing. `warnings` gets a line for every layer whose router has collapsed.
+/// routing. `warnings` gets a line for every layer whose collapse lasts, as `watch` judges it; the record's
+/// `collapsed` speaks of this interval alone.
 nlohmann::ordered_json trainRecord(const RecordPlace &place, const StepSums &sums, double learningRate,
                                    double tokensPerSecond,
                                    const std::vector<std::pair<std::string, double>> &lossWeights,
-                                   std::vector<std::string> &warnings);
+                                   CollapseWatch &watch, std::vector<std::string> &warnings);
 
 /// The record of an evaluation; `scheduled` tells a due one from one made because the run stops here.
 nlohmann::ordered_json evaluationRecord(const RecordPlace &place, const Evaluation &evaluation,

@@ -190,16 +190,19 @@ private:
   }
 
   RecordPlace place() const {
-    return {state.step, tokensAt(state.step), state.seenTokens,
+    return {state.step,
+            tokensAt(state.step),
+            state.seenTokens,
             state.window < data->training.windows() ? state.seenTokens : data->training.tokensPerEpoch(),
-            data->training.epoch(state.window)};
+            data->training.epoch(state.window),
+            state.step - sums.steps < schedule->warmupSteps()};
   }
 
   Status log(double rate, const SpeedMeter &speed) {
     std::vector<std::string> warnings;
     RecordPlace here = place();
-    SLUICE_RETURN_IF_ERROR(
-        metrics->write(trainRecord(here, sums, rate, speed.tokensPerSecond(), config.lossWeights, warnings)));
+    SLUICE_RETURN_IF_ERROR(metrics->write(
+        trainRecord(here, sums, rate, speed.tokensPerSecond(), config.lossWeights, watch, warnings)));
     for (const std::string &warning : warnings) {
       // A collapse is named when it begins; the record keeps saying so.
       std::string layer = warning.substr(0, warning.find(':'));
@@ -304,6 +307,7 @@ private:
   std::function<bool()> stop;
   RunState state;
   StepSums sums;
+  CollapseWatch watch;
   std::set<std::string> named; // layers whose collapse has been named
   int64_t lastStep = 0, savedStep = -1, evaluatedAt = -1;
   bool evaluated = false;

@@ -83,7 +83,8 @@ TEST(ArenaCheckTest, AnOverwrittenValueIsNamedWithItsOverwriter) {
 TEST(ArenaCheckTest, PartlyInPlaceIsWrong) {
   Plan plan; // a holds bytes 0 .. 128
   plan.c = 64;
-  expectMessage(plan, "reads result 0 of command 0 (launch) and writes result 0 of command 2 (launch) partly over it");
+  expectMessage(
+      plan, "reads result 0 of command 0 (launch) and writes result 0 of command 2 (launch) partly over it");
 }
 
 TEST(ArenaCheckTest, SlotsLieInsideOfTheirArena) {

@@ -111,8 +111,7 @@ private:
   /// difference that would otherwise lose most of its digits, and phases that reorder arithmetic could not
   /// agree to 1e-12.
   Value norm(Value x) {
-    return RmsNormOp::create(builder, loc, x, parameter({recipe.width}, "norm"),
-                             builder.getF64FloatAttr(0.1))
+    return RmsNormOp::create(builder, loc, x, parameter({recipe.width}, "norm"), builder.getF64FloatAttr(0.1))
         .getY();
   }
 

@@ -155,7 +155,9 @@ bool prefersSimd(const ProductShape &shape) {
 
 } // namespace
 
-bool takeProductFailure() { return productFailed.exchange(false); }
+bool takeProductFailure() {
+  return productFailed.exchange(false);
+}
 
 StatusOr<std::shared_ptr<const Product>> Product::create(const ProductShape &shape, int workers) {
   if (prefersSimd(shape))

@@ -34,7 +34,8 @@ protected:
   uint64_t scratch = 0, packed = 0;
 };
 
-/// Whether a product has failed inside the library since the last call; such a command's results are worthless.
+/// Whether a product has failed inside the library since the last call; such a command's results are
+/// worthless.
 bool takeProductFailure();
 
 /// A product cut into fixed output tiles; every tile reduces over the whole depth in fixed pieces.

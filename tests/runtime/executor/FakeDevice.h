@@ -67,7 +67,7 @@ public:
   }
 
   std::string log;
-  std::vector<FakeMemory *> memories;           // in the order of allocation
+  std::vector<FakeMemory *> memories;             // in the order of allocation
   std::function<void(size_t commands)> onExecute; // instead of the log, if set
 };
 

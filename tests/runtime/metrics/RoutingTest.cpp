@@ -120,4 +120,17 @@ TEST(Routing, JsonAndMessage) {
                                                    "with top-2)");
 }
 
+TEST(CollapseWatch, NamesWhatLasts) {
+  CollapseWatch watch;
+  for (int interval = 0; interval < 20; ++interval)
+    EXPECT_FALSE(watch.observe("a", true, /*warmup=*/true)) << interval;
+  for (int interval = 1; interval <= 6; ++interval)
+    EXPECT_EQ(watch.observe("a", true, false), interval >= collapseIntervals) << interval;
+  // Layers apart, and a healthy interval starts the count anew.
+  EXPECT_FALSE(watch.observe("b", true, false));
+  EXPECT_FALSE(watch.observe("b", true, false));
+  EXPECT_FALSE(watch.observe("b", false, false));
+  EXPECT_FALSE(watch.observe("b", true, false));
+}
+
 } // namespace

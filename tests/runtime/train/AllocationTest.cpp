@@ -20,8 +20,12 @@ void *operator new(size_t size) {
     return memory;
   std::abort();
 }
-void operator delete(void *memory) noexcept { std::free(memory); }
-void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+void operator delete(void *memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void *memory, size_t) noexcept {
+  std::free(memory);
+}
 
 namespace sluice {
 namespace {
@@ -42,7 +46,8 @@ TEST(Allocation, AStepAllocatesNothing) {
     (void)device.memories[counted.arena]->write(counted.offset, &one, sizeof one);
   };
   StepRunner runner = *StepRunner::create(session, 64);
-  auto data = *TrainingData::open(description, *readTrainingConfig(description.training, {}), folder / "data");
+  auto data =
+      *TrainingData::open(description, *readTrainingConfig(description.training, {}), folder / "data");
   StepSums sums = runner.emptySums();
   ASSERT_OK(runner.run(data->training, 0, 1, 1e-3, sums)); // prepares
   long before = allocations;

@@ -12,8 +12,9 @@ TEST(Records, LossPartsAreMeansOverTargets) {
   sums.nats = 30;
   sums.targets = 10;
   sums.auxiliary = {{"balance", "auxiliary/balance", 12}};
+  CollapseWatch watch;
   std::vector<std::string> warnings;
-  auto record = trainRecord({.step = 4}, sums, 1e-3, 100, {{"balance", 0.5}}, warnings);
+  auto record = trainRecord({.step = 4}, sums, 1e-3, 100, {{"balance", 0.5}}, watch, warnings);
   EXPECT_EQ(record["loss"], 3.0);
   EXPECT_EQ(record["auxiliary"]["balance"], 1.2);
   EXPECT_DOUBLE_EQ(record["objective"].get<double>(), 3.6);
@@ -26,8 +27,16 @@ TEST(Records, NamesACollapsedRouter) {
   // Four experts, top-2, 100 tokens: one expert in every choice.
   sums.routing = {{"layers.0.moe", "routing/layers.0.moe", {100, 100, 0, 0, 10, 200, 90, 100}},
                   {"layers.1.moe", "routing/layers.1.moe", {50, 50, 50, 50, 130, 200, 30, 100}}};
+  CollapseWatch watch;
   std::vector<std::string> warnings;
-  auto record = trainRecord({.step = 4}, sums, 1e-3, 100, {}, warnings);
+  // Neither the warmup nor a first interval proves anything.
+  for (int64_t step = 1; step <= 4; ++step) {
+    RecordPlace place{.step = step, .warmup = step <= 2};
+    auto record = trainRecord(place, sums, 1e-3, 100, {}, watch, warnings);
+    EXPECT_EQ(record["routing"]["layers.0.moe"]["collapsed"], true);
+    EXPECT_TRUE(warnings.empty()) << "step " << step;
+  }
+  auto record = trainRecord({.step = 5}, sums, 1e-3, 100, {}, watch, warnings);
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_EQ(warnings[0].find("layers.0.moe"), 0u) << warnings[0];
   EXPECT_EQ(record["routing"].size(), 2u);
