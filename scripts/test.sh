@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds everything, runs every test. Longer soaks: --all.
+# Installs what is missing, builds everything, runs every test. Longer soaks and clang-tidy: --all.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 soak=0
+tidy=
 case "${1:-}" in
   "") ;;
-  --all) soak=1 ;;
+  --all) soak=1 tidy=--tidy ;;
   -h | --help)
-    echo "scripts/test.sh [--all]: installs what is missing, builds, runs every test; --all adds the long soaks"
+    echo "scripts/test.sh [--all]: installs what is missing, builds, runs every test; --all adds the long soaks and clang-tidy"
     exit 0 ;;
   *) echo "scripts/test.sh: expected --all or nothing, found '$1'" >&2; exit 2 ;;
 esac
@@ -16,7 +17,7 @@ scripts/install-deps.sh
 echo "== build: release"
 scripts/build.sh release
 echo "== style"
-scripts/check-style.sh
+scripts/check-style.sh $tidy
 echo "== tests: release"
 SLUICE_SOAK=$soak ctest --preset release -j 2
 echo "== build: debug (AddressSanitizer, UndefinedBehaviorSanitizer; the runtime and its tests)"

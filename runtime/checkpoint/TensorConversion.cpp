@@ -32,11 +32,12 @@ float halfToFloat(uint16_t bits) {
 
 /// Whether `to` means the same number as `from`; NaN equals NaN.
 template <typename To, typename From> bool sameNumber(From from, To to) {
-  if constexpr (std::is_floating_point_v<From>)
+  if constexpr (std::is_floating_point_v<From>) {
     return static_cast<From>(to) == from || (std::isnan(from) && std::isnan(to));
-  else // an integer: rounding may have reached 2^31 or 2^63, which does not fit back
-    return to < static_cast<To>(std::numeric_limits<From>::max() / 2 + 1) * 2 &&
-           static_cast<From>(to) == from;
+  } else { // an integer: rounding may have reached 2^31 or 2^63, which does not fit back
+    constexpr From half = std::numeric_limits<From>::max() / 2 + 1; // 2^30 or 2^62
+    return to < static_cast<To>(half) * 2 && static_cast<From>(to) == from;
+  }
 }
 
 template <typename To> Status inexact(const TensorView &tensor, size_t element, double value) {
