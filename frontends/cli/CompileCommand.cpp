@@ -1,5 +1,6 @@
 #include "frontends/cli/Compiler.h"
 #include "frontends/cli/CompilerCommands.h"
+#include "frontends/cli/Paths.h"
 
 #include "runtime/support/File.h"
 
@@ -12,7 +13,7 @@ namespace {
 std::string phaseList() {
   std::string text;
   for (const PhaseInfo &info : phases())
-    text += "\n    " + info.name.str() + std::string(info.name.size() < 18 ? 18 - info.name.size() : 1, ' ') +
+    text += "\n  " + info.name.str() + std::string(info.name.size() < 19 ? 19 - info.name.size() : 1, ' ') +
             info.description.str();
   return text;
 }
@@ -25,6 +26,9 @@ struct CompileFlags {
 
 Status compileOnce(const CompileFlags &flags) {
   auto start = std::chrono::steady_clock::now();
+  SLUICE_RETURN_IF_ERROR(requireOutput("--output", flags.output));
+  if (flags.output.empty() && flags.to.empty())
+    return usageError("compile: expected -o FILE.slx (or --to=PHASE to print the graph)");
   Compiler compiler;
   SLUICE_ASSIGN_OR_RETURN(LoadedModel model, compiler.load(flags.model, flags.assignments));
   if (!flags.to.empty()) {
@@ -38,8 +42,6 @@ Status compileOnce(const CompileFlags &flags) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     return absl::OkStatus();
   }
-  if (flags.output.empty())
-    return usageError("compile: expected -o FILE.slx (or --to=PHASE to print the graph)");
   SLUICE_ASSIGN_OR_RETURN(std::string bytes, compiler.compile(model, flags.options));
   SLUICE_RETURN_IF_ERROR(writeFileAtomically(flags.output, bytes));
   std::printf("%s: %.1f KiB in %.2f s\n", flags.output.c_str(), static_cast<double>(bytes.size()) / 1024,
@@ -52,33 +54,44 @@ Status compileOnce(const CompileFlags &flags) {
 void addCompileCommand(CLI::App &app, Invocation &invocation) {
   CLI::App *command = app.add_subcommand("compile", "Compile a model to an executable");
   auto flags = std::make_shared<CompileFlags>();
-  command->add_option("MODEL", flags->model, "A spec (.yaml), a graph (.mlir) or a config.json")->required();
-  command->add_option("--bind", flags->options.bindings, "Sizes of the named dimensions: batch=8,seq=256");
-  command->add_option("-o,--output", flags->output, "File to write");
-  command->add_option("--set", flags->assignments, "Change a key of the spec: --set model.layers=8")->allow_extra_args(false);
-  command->add_option("--to", flags->to, "Stop after a phase and print the graph; phases:" + phaseList());
-  command->add_option("--save-temps", flags->options.saveTemps, "Folder for the graph after each phase");
-  command->add_option("--activation-budget", flags->options.saveBudget,
-                      "Bytes of activations to keep for the backward; more is recomputed (0: keep all)");
-  command->add_flag("--explain", flags->options.explain, "Say what was fused, saved, recomputed, and why not");
+  command->add_option("MODEL", flags->model, "A spec (.yaml), a graph (.mlir) or a config.json")
+      ->type_name("MODEL")
+      ->required();
+  command->add_option("--bind", flags->options.bindings, "Sizes of the named dimensions: batch=8,seq=256")
+      ->type_name("SIZES");
+  command->add_option("-o,--output", flags->output, "File to write (.slx; with --to a graph)")
+      ->type_name("FILE");
+  command->add_option("--set", flags->assignments, "Change a key of the spec: --set model.layers=8")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->add_option("--to", flags->to, "Stop after a phase (listed below) and print the graph")
+      ->type_name("PHASE");
+  command->add_option("--save-temps", flags->options.saveTemps, "Folder for the graph after each phase")
+      ->type_name("FOLDER");
+  command
+      ->add_option("--activation-budget", flags->options.saveBudget,
+                   "Bytes of activations to keep for the backward; more is recomputed (0: keep all)")
+      ->type_name("N");
+  command->add_flag("--explain", flags->options.explain,
+                    "Say what was fused, saved, recomputed, and why not");
   command->add_flag("--timing", flags->options.timing, "Print the seconds of each phase");
+  command->footer("Phases of --to:" + phaseList());
   command->callback([=, &invocation] { invocation.action = [=] { return compileOnce(*flags); }; });
 }
 
 ModelResolver compilingResolver() {
   return [](const std::string &path, const std::vector<std::string> &assignments,
             int64_t vocabulary) -> StatusOr<ResolvedModel> {
-    ResolvedModel resolved;
-    if (isExecutable(path)) {
-      SLUICE_ASSIGN_OR_RETURN(resolved.executable, loadExecutable(path));
-      return resolved;
-    }
-    Compiler compiler;
-    SLUICE_ASSIGN_OR_RETURN(LoadedModel model, compiler.load(path, assignments, vocabulary));
-    resolved.spec = model.spec;
-    SLUICE_ASSIGN_OR_RETURN(std::string bytes, compiler.compile(model, CompilerOptions()));
-    SLUICE_ASSIGN_OR_RETURN(resolved.executable, parseExecutable(std::move(bytes), path));
-    return resolved;
+    if (isExecutable(path))
+      return ResolvedModel{"", [=] { return loadExecutable(path); }};
+    auto compiler = std::make_shared<Compiler>();
+    SLUICE_ASSIGN_OR_RETURN(LoadedModel loaded, compiler->load(path, assignments, vocabulary));
+    auto model = std::make_shared<LoadedModel>(std::move(loaded));
+    return ResolvedModel{model->spec, [=]() -> StatusOr<Executable> {
+                           SLUICE_ASSIGN_OR_RETURN(std::string bytes,
+                                                   compiler->compile(*model, CompilerOptions()));
+                           return parseExecutable(std::move(bytes), path);
+                         }};
   };
 }
 

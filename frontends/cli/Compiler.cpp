@@ -4,6 +4,7 @@
 #include "dialects/ledger/Ledger.h"
 #include "dialects/plan/Plan.h"
 #include "dialects/sluice/Sluice.h"
+#include "frontends/cli/Paths.h"
 #include "frontends/decoder/BuildDecoder.h"
 #include "frontends/huggingface/Config.h"
 #include "frontends/spec/Spec.h"
@@ -26,7 +27,8 @@ using namespace mlir;
 namespace sluice::cli {
 namespace {
 
-/// Collects errors, so that they reach the person as the command's error; prints warnings and, if asked, remarks.
+/// Collects errors, so that they reach the person as the command's error; prints warnings and, if asked,
+/// remarks.
 class DiagnosticCollector {
 public:
   DiagnosticCollector(MLIRContext &context, bool explain)
@@ -34,8 +36,8 @@ public:
           std::string text = diagnostic.str();
           std::string place;
           if (auto file = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>())
-            place = concat(std::string_view(file.getFilename().data(), file.getFilename().size()), ":", file.getLine(),
-                           ":", file.getColumn(), ": ");
+            place = concat(std::string_view(file.getFilename().data(), file.getFilename().size()), ":",
+                           file.getLine(), ":", file.getColumn(), ": ");
           if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
             errors += (errors.empty() ? "" : "\n  ") + place + text;
           else if (diagnostic.getSeverity() == DiagnosticSeverity::Warning)
@@ -83,8 +85,9 @@ void rememberBindings(LoadedModel &model, MLIRContext &context) {
   Builder builder(&context);
   (*model.module)
       ->setAttr("sluice.default_bindings",
-                builder.getDictionaryAttr({builder.getNamedAttr("batch", builder.getI64IntegerAttr(model.batch)),
-                                           builder.getNamedAttr("seq", builder.getI64IntegerAttr(model.sequence))}));
+                builder.getDictionaryAttr(
+                    {builder.getNamedAttr("batch", builder.getI64IntegerAttr(model.batch)),
+                     builder.getNamedAttr("seq", builder.getI64IntegerAttr(model.sequence))}));
 }
 
 } // namespace
@@ -99,7 +102,9 @@ Compiler::Compiler() {
 }
 Compiler::~Compiler() = default;
 
-bool isExecutable(const std::string &path) { return llvm::sys::path::extension(path) == ".slx"; }
+bool isExecutable(const std::string &path) {
+  return llvm::sys::path::extension(path) == ".slx";
+}
 
 std::string printModule(ModuleOp module) {
   std::string text;
@@ -111,6 +116,7 @@ std::string printModule(ModuleOp module) {
 
 StatusOr<LoadedModel> Compiler::load(const std::string &path, const std::vector<std::string> &assignments,
                                      int64_t vocabulary) {
+  SLUICE_RETURN_IF_ERROR(requireInput("MODEL", path, "a spec, a graph or a config.json"));
   llvm::StringRef extension = llvm::sys::path::extension(path);
   if (isExecutable(path))
     return usageError(path, ": expected a spec, a graph or a config.json here, found an executable");
@@ -131,20 +137,22 @@ StatusOr<LoadedModel> Compiler::load(const std::string &path, const std::vector<
     LoadedModel loaded;
     llvm::json::Object training{{"lr", 3e-4}};
     training["batch_tokens"] = loaded.batch * loaded.sequence;
-    training["optimizer"] = llvm::json::Object{{"kind", "adamw"},       {"beta1", 0.9},        {"beta2", 0.95},
+    training["optimizer"] = llvm::json::Object{{"kind", "adamw"}, {"beta1", 0.9},        {"beta2", 0.95},
                                                {"epsilon", 1e-8}, {"weight_decay", 0.1}, {"clip", 1.0}};
     SLUICE_ASSIGN_OR_RETURN(loaded.module, buildDecoder(*mlirContext, config, training));
     rememberBindings(loaded, *mlirContext);
     return loaded;
   }
-  return usageError(path, ": expected a spec (.yaml), a graph (.mlir), an executable (.slx) or a Hugging Face config.json "
-                          "(or its folder)");
+  return usageError(
+      path, ": expected a spec (.yaml), a graph (.mlir), an executable (.slx) or a Hugging Face config.json "
+            "(or its folder)");
 }
 
 Status Compiler::run(LoadedModel &model, Phase to, const CompilerOptions &options) {
   DiagnosticCollector diagnostics(*mlirContext, options.explain);
   PipelineOptions pipeline;
-  pipeline.bindings = options.bindings.empty() ? concat("batch=", model.batch, ",seq=", model.sequence) : options.bindings;
+  pipeline.bindings =
+      options.bindings.empty() ? concat("batch=", model.batch, ",seq=", model.sequence) : options.bindings;
   pipeline.saveBudget = options.saveBudget;
   int number = 0;
   auto save = [&](llvm::StringRef phase) -> Status {
@@ -152,7 +160,8 @@ Status Compiler::run(LoadedModel &model, Phase to, const CompilerOptions &option
       return absl::OkStatus();
     if (std::error_code error = llvm::sys::fs::create_directories(options.saveTemps))
       return failure("cannot make folder '", options.saveTemps, "': ", error.message());
-    return writeFile(concat(options.saveTemps, "/", number, "-", phase.str(), ".mlir"), printModule(*model.module));
+    return writeFile(concat(options.saveTemps, "/", number, "-", phase.str(), ".mlir"),
+                     printModule(*model.module));
   };
   for (const PhaseInfo &info : phases()) {
     if (info.phase > to)
@@ -184,8 +193,9 @@ StatusOr<std::string> Compiler::compile(LoadedModel &model, const CompilerOption
   compileOptions.ledger = ledgerJson(ledger);
   StatusOr<std::string> bytes = compileToExecutable(*model.module, compileOptions);
   if (options.timing)
-    llvm::errs() << absl::StrFormat("%-18s %7.3f s\n", "generate, package",
-                                    std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    llvm::errs() << absl::StrFormat(
+        "%-18s %7.3f s\n", "generate, package",
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   return bytes;
 }
 

@@ -24,11 +24,11 @@ struct LoadedModel {
 };
 
 struct CompilerOptions {
-  std::string bindings;      // "batch=8,seq=256"; empty: the model's own
-  std::string saveTemps;     // folder for the module after each phase; empty: none
-  int64_t saveBudget = 0;    // bytes for activations kept for the backward; 0: no limit
-  bool explain = false;      // print what was fused, saved, recomputed, and why not
-  bool timing = false;       // print seconds per phase
+  std::string bindings;   // "batch=8,seq=256"; empty: the model's own
+  std::string saveTemps;  // folder for the module after each phase; empty: none
+  int64_t saveBudget = 0; // bytes for activations kept for the backward; 0: no limit
+  bool explain = false;   // print what was fused, saved, recomputed, and why not
+  bool timing = false;    // print seconds per phase
 };
 
 /// One compiler with its MLIR context; diagnostics go to standard error as one line each.
@@ -38,7 +38,8 @@ public:
   ~Compiler();
   mlir::MLIRContext &context() { return *mlirContext; }
 
-  /// MODEL: a spec (.yaml, .yml), a graph (.mlir) or a Hugging Face config.json or its folder. Not an executable.
+  /// MODEL: a spec (.yaml, .yml), a graph (.mlir) or a Hugging Face config.json or its folder. Not an
+  /// executable.
   StatusOr<LoadedModel> load(const std::string &model, const std::vector<std::string> &assignments = {},
                              int64_t vocabulary = 0);
   /// Runs the phases after *parse* up to `to`, included.

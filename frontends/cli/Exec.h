@@ -1,4 +1,5 @@
-// One forward (and backward) of a model on given weights and tokens: by the interpreter in float64, or compiled.
+// One forward (and backward) of a model on given weights and tokens: by the interpreter in float64, or
+// compiled.
 #pragma once
 
 #include "dialects/interpreter/Interpreter.h"
@@ -27,41 +28,48 @@ struct ExecTensor {
   std::vector<double> values;
 };
 
-/// `logits` [batch, sequence, vocabulary], `loss` [1] (the objective: mean cross-entropy over counted targets plus
-/// weighted auxiliary losses) and, if asked for, `grad/<name>` of it under the weight file's names; also what the
-/// graph observes (`routing/<path>`).
+/// `logits` [batch, sequence, vocabulary], `loss` [1] (the objective: mean cross-entropy over counted targets
+/// plus weighted auxiliary losses) and, if asked for, `grad/<name>` of it under the weight file's names; also
+/// what the graph observes (`routing/<path>`).
 using ExecOutputs = std::vector<ExecTensor>;
 
 /// Runs phases up to `after` and interprets the graph.
 StatusOr<ExecOutputs> execInterpreter(Compiler &compiler, LoadedModel model, const WeightFiles &weights,
-                                      const ExecInputs &inputs, bool gradients, Phase after, bool simulateArenas);
+                                      const ExecInputs &inputs, bool gradients, Phase after,
+                                      bool simulateArenas);
 
 /// Compiles the model and runs it on `device`.
 StatusOr<ExecOutputs> execDevice(Compiler &compiler, LoadedModel model, const WeightFiles &weights,
                                  const ExecInputs &inputs, bool gradients, Device &device);
 
+/// Runs an executable, whose bound sizes the inputs must have.
+StatusOr<ExecOutputs> execExecutable(const Executable &executable, const WeightFiles &weights,
+                                     const ExecInputs &inputs, bool gradients, Device &device);
+
 /// What a comparison command by command found.
 struct BisectReport {
-  size_t compared = 0;  // commands that agree
-  double worst = 0;     // largest relative L2 error seen
-  std::string command;  // the first that does not, with kind and origin; empty if all agree
-  double error = 0;     // of that one
+  size_t compared = 0; // commands that agree
+  double worst = 0;    // largest relative L2 error seen
+  std::string command; // the first that does not, with kind and origin; empty if all agree
+  double error = 0;    // of that one
 };
 
-/// Runs the compiled `accumulate` command by command and compares every result with the planned graph's in float64:
-/// relative L2 at most `limit`, integers exact.
+/// Runs the compiled `accumulate` command by command and compares every result with the planned graph's in
+/// float64: relative L2 at most `limit`, integers exact.
 StatusOr<BisectReport> execBisect(Compiler &compiler, LoadedModel model, const WeightFiles &weights,
                                   const ExecInputs &inputs, double limit, Device &device);
 
-/// Interprets `accumulate` of a planned module on these weights and inputs, for the sake of `options.observe`.
+/// Interprets `accumulate` of a planned module on these weights and inputs, for the sake of
+/// `options.observe`.
 Status interpretPlanned(mlir::ModuleOp module, const WeightFiles &weights, const ExecInputs &inputs,
                         const InterpreterOptions &options);
 
 /// Writes the tensors as float64 (from the interpreter) or float32 (from a device).
 Status writeExecOutputs(const std::string &path, const ExecOutputs &outputs, bool float64);
 
-/// Splits a state's values over the names of a weight file (`{expert}` along the first dimension) under `grad/`.
-void appendGradient(ExecOutputs &outputs, const std::string &checkpointName, const std::vector<int64_t> &shape,
-                    const std::vector<double> &values, double factor);
+/// Splits a state's values over the names of a weight file (`{expert}` along the first dimension) under
+/// `grad/`.
+void appendGradient(ExecOutputs &outputs, const std::string &checkpointName,
+                    const std::vector<int64_t> &shape, const std::vector<double> &values, double factor);
 
 } // namespace sluice::cli

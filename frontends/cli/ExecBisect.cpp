@@ -1,5 +1,5 @@
-// Finds the first command whose result leaves the interpreter's: the compiled program runs one command at a time beside
-// the planned graph in float64.
+// Finds the first command whose result leaves the interpreter's: the compiled program runs one command at a
+// time beside the planned graph in float64.
 #include "frontends/cli/Exec.h"
 
 #include "dialects/interpreter/Interpreter.h"
@@ -23,7 +23,8 @@ struct Reference {
 /// Relative L2 distance; for integers 0 if equal, else infinity.
 StatusOr<double> distance(const Session &session, const Operand &operand, const HostTensor &expected) {
   if (operand.elements() != expected.size())
-    return failure("an operand has ", operand.elements(), " elements, its value in the graph ", expected.size());
+    return failure("an operand has ", operand.elements(), " elements, its value in the graph ",
+                   expected.size());
   std::vector<double> actual(expected.values.size());
   if (operand.type == ElementType::F32) {
     std::vector<float> values(actual.size());
@@ -70,11 +71,12 @@ StatusOr<BisectReport> execBisect(Compiler &compiler, LoadedModel model, const W
   };
   SLUICE_RETURN_IF_ERROR(interpretPlanned(*model.module, weights, inputs, interpreterOptions));
   if (references.size() != entry->commands.size())
-    return failure("the planned graph ran ", references.size(), " commands, the executable has ", entry->commands.size());
+    return failure("the planned graph ran ", references.size(), " commands, the executable has ",
+                   entry->commands.size());
 
   SLUICE_ASSIGN_OR_RETURN(Session session, Session::create(executable, device));
-  SLUICE_RETURN_IF_ERROR(importModel(
-      session, [&](std::string_view name) { return weights.find(name); }, "weights"));
+  SLUICE_RETURN_IF_ERROR(
+      importModel(session, [&](std::string_view name) { return weights.find(name); }, "weights"));
   SLUICE_RETURN_IF_ERROR(session.setInput<int32_t>("accumulate", "tokens", inputs.tokens));
   SLUICE_RETURN_IF_ERROR(session.setInput<int32_t>("accumulate", "targets", inputs.targets));
   BisectReport report;
@@ -82,10 +84,12 @@ StatusOr<BisectReport> execBisect(Compiler &compiler, LoadedModel model, const W
     const Command &command = entry->commands[index];
     SLUICE_RETURN_IF_ERROR(session.runCommand("accumulate", index));
     for (size_t result = 0; result < references[index].results.size(); ++result) {
-      SLUICE_ASSIGN_OR_RETURN(double error, distance(session, command.outputs[result], references[index].results[result]));
+      SLUICE_ASSIGN_OR_RETURN(double error,
+                              distance(session, command.outputs[result], references[index].results[result]));
       report.worst = std::max(report.worst, error);
       if (error > limit) {
-        report.command = concat("command ", index, " (", command.kind, " of ", command.origin, "), result ", result);
+        report.command =
+            concat("command ", index, " (", command.kind, " of ", command.origin, "), result ", result);
         report.error = error;
         return report;
       }

@@ -38,9 +38,19 @@ StatusOr<ExecOutputs> execDevice(Compiler &compiler, LoadedModel model, const We
   options.bindings = concat("batch=", inputs.batch, ",seq=", inputs.sequence);
   SLUICE_ASSIGN_OR_RETURN(std::string bytes, compiler.compile(model, options));
   SLUICE_ASSIGN_OR_RETURN(Executable executable, parseExecutable(std::move(bytes), "the compiled model"));
+  return execExecutable(executable, weights, inputs, gradients, device);
+}
+
+StatusOr<ExecOutputs> execExecutable(const Executable &executable, const WeightFiles &weights,
+                                     const ExecInputs &inputs, bool gradients, Device &device) {
   SLUICE_ASSIGN_OR_RETURN(Session session, Session::create(executable, device));
-  SLUICE_RETURN_IF_ERROR(importModel(
-      session, [&](std::string_view name) { return weights.find(name); }, "weights"));
+  SLUICE_ASSIGN_OR_RETURN(const Operand *bound, session.input("accumulate", "tokens"));
+  if (bound->shape != std::vector<int64_t>{inputs.batch, inputs.sequence})
+    return usageError("--inputs: expected tokens of shape [", bound->shape[0], ", ", bound->shape[1],
+                      "], which the program is compiled for, found [", inputs.batch, ", ", inputs.sequence,
+                      "]");
+  SLUICE_RETURN_IF_ERROR(
+      importModel(session, [&](std::string_view name) { return weights.find(name); }, "weights"));
 
   SLUICE_RETURN_IF_ERROR(session.setInput<int32_t>("accumulate", "tokens", inputs.tokens));
   SLUICE_RETURN_IF_ERROR(session.setInput<int32_t>("accumulate", "targets", inputs.targets));
@@ -55,7 +65,8 @@ StatusOr<ExecOutputs> execDevice(Compiler &compiler, LoadedModel model, const We
     }
   ExecTensor all{"logits", {}, {}};
   for (int64_t row = 0; row < inputs.batch; ++row) {
-    absl::Span<const int32_t> tokens(inputs.tokens.data() + row * inputs.sequence, static_cast<size_t>(inputs.sequence));
+    absl::Span<const int32_t> tokens(inputs.tokens.data() + row * inputs.sequence,
+                                     static_cast<size_t>(inputs.sequence));
     SLUICE_RETURN_IF_ERROR(session.setInput<int32_t>("logits", "tokens", tokens));
     SLUICE_RETURN_IF_ERROR(session.run("logits"));
     SLUICE_ASSIGN_OR_RETURN(ExecTensor one, readOutput(session, "logits", "logits"));

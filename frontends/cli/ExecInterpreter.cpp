@@ -26,15 +26,18 @@ StatusOr<TensorMap> readStates(ModuleOp module, const WeightFiles &weights) {
     for (const std::string &name : weightNames(state)) {
       const TensorView *tensor = weights.find(name);
       if (!tensor)
-        return badInputError("weights: expected a tensor '", name, "' for parameter '", parameter.name, "', found none");
+        return badInputError("weights: expected a tensor '", name, "' for parameter '", parameter.name,
+                             "', found none");
       SLUICE_ASSIGN_OR_RETURN(std::vector<double> values, toFloat64(*tensor));
       if (filled + values.size() > value.values.size())
-        return badInputError("weights: tensor '", name, "' has more elements than parameter '", parameter.name, "'");
+        return badInputError("weights: tensor '", name, "' has more elements than parameter '",
+                             parameter.name, "'");
       std::copy(values.begin(), values.end(), value.values.begin() + static_cast<int64_t>(filled));
       filled += values.size();
     }
     if (filled != value.values.size())
-      return badInputError("weights: parameter '", parameter.name, "' has ", value.values.size(), " elements, found ", filled);
+      return badInputError("weights: parameter '", parameter.name, "' has ", value.values.size(),
+                           " elements, found ", filled);
     states[parameter.name] = std::move(value);
   }
   // Gradients and moments exist from *differentiate* on and start at zero.
@@ -49,7 +52,8 @@ std::map<std::string, double> auxiliaryWeights(ModuleOp module) {
   if (auto attribute = module->getAttrOfType<DictionaryAttr>("sluice.auxiliary_weights"))
     for (NamedAttribute entry : attribute)
       weights[entry.getName().str()] = llvm::cast<FloatAttr>(entry.getValue()).getValueAsDouble();
-  module.walk([&](AuxiliaryLossOp loss) { weights[loss.getName().str()] = loss.getWeight().convertToDouble(); });
+  module.walk(
+      [&](AuxiliaryLossOp loss) { weights[loss.getName().str()] = loss.getWeight().convertToDouble(); });
   return weights;
 }
 
@@ -78,7 +82,8 @@ Status interpretPlanned(ModuleOp module, const WeightFiles &weights, const ExecI
 }
 
 StatusOr<ExecOutputs> execInterpreter(Compiler &compiler, LoadedModel model, const WeightFiles &weights,
-                                      const ExecInputs &inputs, bool gradients, Phase after, bool simulateArenas) {
+                                      const ExecInputs &inputs, bool gradients, Phase after,
+                                      bool simulateArenas) {
   if (after < Phase::Bind)
     after = Phase::Bind;
   if (gradients && after < Phase::Differentiate)
@@ -113,7 +118,8 @@ StatusOr<ExecOutputs> execInterpreter(Compiler &compiler, LoadedModel model, con
     ExecTensor all{"logits", {}, {}};
     for (int64_t row = 0; row < inputs.batch; ++row) {
       SLUICE_ASSIGN_OR_RETURN(
-          TensorMap one, interpreter.run("logits", {{"tokens", idTensor(inputs.tokens, row, 1, inputs.sequence)}}, states));
+          TensorMap one,
+          interpreter.run("logits", {{"tokens", idTensor(inputs.tokens, row, 1, inputs.sequence)}}, states));
       const HostTensor &value = one.at("logits");
       all.shape.assign(value.shape.begin(), value.shape.end());
       all.values.insert(all.values.end(), value.values.begin(), value.values.end());
@@ -124,8 +130,9 @@ StatusOr<ExecOutputs> execInterpreter(Compiler &compiler, LoadedModel model, con
   if (gradients)
     for (const ParameterInfo &parameter : parametersOf(module)) {
       const HostTensor &value = states.at(parameter.name + ".gradient");
-      appendGradient(outputs, parameter.checkpoint, std::vector<int64_t>(value.shape.begin(), value.shape.end()),
-                     value.values, 1.0 / counted);
+      appendGradient(outputs, parameter.checkpoint,
+                     std::vector<int64_t>(value.shape.begin(), value.shape.end()), value.values,
+                     1.0 / counted);
     }
   return outputs;
 }

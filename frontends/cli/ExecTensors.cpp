@@ -12,7 +12,8 @@ StatusOr<ExecInputs> ExecInputs::read(const std::string &path) {
   SLUICE_ASSIGN_OR_RETURN(SafetensorsFile file, SafetensorsFile::open(path));
   const TensorView *tokens = file.find("tokens"), *targets = file.find("targets");
   if (!tokens || !targets)
-    return badInputError(path, ": expected tensors 'tokens' and 'targets', found no '", tokens ? "targets" : "tokens", "'");
+    return badInputError(path, ": expected tensors 'tokens' and 'targets', found no '",
+                         tokens ? "targets" : "tokens", "'");
   if (tokens->shape.size() != 2 || tokens->shape != targets->shape)
     return badInputError(path, ": expected tokens and targets of one shape [batch, sequence]");
   ExecInputs inputs;
@@ -22,8 +23,8 @@ StatusOr<ExecInputs> ExecInputs::read(const std::string &path) {
   return inputs;
 }
 
-void appendGradient(ExecOutputs &outputs, const std::string &checkpointName, const std::vector<int64_t> &shape,
-                    const std::vector<double> &values, double factor) {
+void appendGradient(ExecOutputs &outputs, const std::string &checkpointName,
+                    const std::vector<int64_t> &shape, const std::vector<double> &values, double factor) {
   StateTensor state;
   state.checkpointName = checkpointName;
   state.place.shape = shape;

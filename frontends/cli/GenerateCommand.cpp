@@ -15,24 +15,36 @@ void addGenerateCommand(CLI::App &app, Invocation &invocation) {
   };
   auto flags = std::make_shared<Flags>();
   flags->options.temperature = 0.8;
-  command->add_option("RUN", flags->run, "A run folder")->required();
-  command->add_option("--prompt", flags->options.prompt, "Text to continue; empty: a new document");
-  command->add_option("--tokens", flags->options.tokens, "Tokens to draw")->capture_default_str();
-  command->add_option("--temperature", flags->options.temperature, "0: always the likeliest token")->capture_default_str();
-  command->add_option("--seed", flags->options.seed, "Seed of the draws")->capture_default_str();
-  command->add_option("--checkpoint", flags->checkpoint, "newest, best, or a checkpoint folder")->capture_default_str();
-  command->add_option("--device", flags->device, "Where to run")->capture_default_str();
+  command->add_option("RUN", flags->run, "A run folder")->type_name("RUN")->required();
+  command->add_option("--prompt", flags->options.prompt, "Text to continue; empty: a new document")
+      ->type_name("TEXT");
+  command->add_option("--tokens", flags->options.tokens, "Tokens to draw")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber.description(""))
+      ->capture_default_str();
+  command->add_option("--temperature", flags->options.temperature, "0: always the likeliest token")
+      ->type_name("T")
+      ->capture_default_str();
+  command->add_option("--seed", flags->options.seed, "Seed of the draws")
+      ->type_name("N")
+      ->capture_default_str();
+  command->add_option("--checkpoint", flags->checkpoint, "newest, best, or a checkpoint folder")
+      ->type_name("CHECKPOINT")
+      ->capture_default_str();
+  command->add_option("--device", flags->device, "Where to run")->type_name("DEVICE")->capture_default_str();
   addThreads(*command, invocation);
   command->callback([=, &invocation] {
     invocation.action = [=, &invocation]() -> Status {
       SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, openDevice(flags->device, invocation));
-      SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<RunSession> run, RunSession::open(flags->run, flags->checkpoint, *device));
+      SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<RunSession> run,
+                              RunSession::open(flags->run, flags->checkpoint, *device));
       SLUICE_ASSIGN_OR_RETURN(Tokenizer tokenizer, run->tokenizer());
       std::fputs(flags->options.prompt.c_str(), stdout);
-      StatusOr<std::string> text = generate(run->session(), tokenizer, flags->options, [](std::string_view piece) {
-        std::fwrite(piece.data(), 1, piece.size(), stdout);
-        std::fflush(stdout);
-      });
+      StatusOr<std::string> text =
+          generate(run->session(), tokenizer, flags->options, [](std::string_view piece) {
+            std::fwrite(piece.data(), 1, piece.size(), stdout);
+            std::fflush(stdout);
+          });
       std::fputs("\n", stdout);
       return text.status();
     };

@@ -1,3 +1,4 @@
+#include "frontends/cli/Paths.h"
 #include "frontends/cli/RuntimeCommands.h"
 
 #include "runtime/executor/Inspect.h"
@@ -7,15 +8,19 @@
 namespace sluice::cli {
 
 void addInspectCommand(CLI::App &app, Invocation &invocation) {
-  CLI::App *command = app.add_subcommand("inspect", "Show what an executable holds: header, memory map, entry points, "
-                                                    "commands, kernels, ledger");
+  CLI::App *command =
+      app.add_subcommand("inspect", "Show what an executable holds: header, memory map, entry points, "
+                                    "commands, kernels, ledger");
   auto path = std::make_shared<std::string>();
   auto options = std::make_shared<InspectOptions>();
-  command->add_option("EXECUTABLE", *path, "A .slx file")->required();
+  command->add_option("EXECUTABLE", *path, "A .slx file")->type_name("FILE.slx")->required();
   command->add_flag("--commands", options->allCommands, "Every command on a line of its own");
-  command->add_option("--tensors", options->largestTensors, "How many of the largest tensors to name");
+  command->add_option("--tensors", options->largestTensors, "How many of the largest tensors to name")
+      ->type_name("N")
+      ->capture_default_str();
   command->callback([=, &invocation] {
     invocation.action = [=]() -> Status {
+      SLUICE_RETURN_IF_ERROR(requireInput("EXECUTABLE", *path, "an executable (.slx)"));
       SLUICE_ASSIGN_OR_RETURN(Executable executable, loadExecutable(*path));
       std::string text = inspectExecutable(executable, *options);
       std::fwrite(text.data(), 1, text.size(), stdout);

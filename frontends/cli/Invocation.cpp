@@ -1,11 +1,76 @@
 #include "frontends/cli/Invocation.h"
 
+#include "frontends/cli/HelpFormatter.h"
 #include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/train/Count.h"
 
 #include <cstdio>
 #include <thread>
 
 namespace sluice::cli {
+namespace {
+
+/// "sluice data pack".
+std::string fullName(const CLI::App *app) {
+  std::string name = app->get_name();
+  for (const CLI::App *parent = app->get_parent(); parent; parent = parent->get_parent())
+    name = parent->get_name() + " " + name;
+  return name;
+}
+
+std::string suggestion(const std::string &word, const std::vector<std::string> &candidates) {
+  std::string nearest = nearestName(word, candidates);
+  return nearest.empty() ? "" : "; did you mean '" + nearest + "'?";
+}
+
+std::vector<std::string> optionNames(const CLI::App *app) {
+  std::vector<std::string> names;
+  for (const CLI::Option *option : app->get_options()) {
+    for (const std::string &name : option->get_lnames())
+      names.push_back("--" + name);
+    for (const std::string &name : option->get_snames())
+      names.push_back("-" + name);
+  }
+  return names;
+}
+
+/// What is wrong with the words given to `app`; the library says only which rule they break. A word that
+/// nobody knows is named before what is missing, since it is usually the cause.
+std::string wordProblem(const CLI::App *app, const CLI::ParseError &error) {
+  std::vector<std::string> unknown = app->remaining();
+  for (const std::string &word : unknown)
+    if (word.starts_with('-') && word.size() > 1) {
+      std::string name = word.substr(0, word.find('='));
+      return "unknown option '" + name + "'" + suggestion(name, optionNames(app));
+    }
+  std::vector<std::string> commands;
+  for (const CLI::App *command : app->get_subcommands([](const CLI::App *) { return true; }))
+    commands.push_back(command->get_name());
+  if (!commands.empty())
+    return unknown.empty() ? "expected a command: " + CLI::detail::join(commands, ", ")
+                           : "expected a command (" + CLI::detail::join(commands, ", ") + "), found '" +
+                                 unknown.front() + "'" + suggestion(unknown.front(), commands);
+  if (!unknown.empty())
+    return "expected no further argument, found '" + unknown.front() + "'";
+  return error.what();
+}
+
+std::string parseFailure(const CLI::App *app, const CLI::ParseError &error) {
+  while (!app->get_subcommands().empty())
+    app = app->get_subcommands().back();
+  std::string name = fullName(app);
+  return name + ": error: " + wordProblem(app, error) + "\n  `" + name + " --help` lists what is possible\n";
+}
+
+/// Gives `app` and its commands the project's help: wrapped at 100 columns.
+void useHelpFormatter(CLI::App &app) {
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.get_help_ptr()->description("Show this text");
+  for (CLI::App *command : app.get_subcommands([](CLI::App *) { return true; }))
+    useHelpFormatter(*command);
+}
+
+} // namespace
 
 StatusOr<std::unique_ptr<Device>> openDevice(const std::string &name, const Invocation &invocation) {
   if (name != "cpu")
@@ -17,22 +82,24 @@ StatusOr<std::unique_ptr<Device>> openDevice(const std::string &name, const Invo
 }
 
 void addThreads(CLI::App &command, Invocation &invocation) {
-  command.add_option("--threads", invocation.threads, "Threads to use (default: all cores); results do not depend on it")
-      ->check(CLI::Range(1, 1024));
+  command
+      .add_option("--threads", invocation.threads,
+                  "Threads to use (default: all cores); results do not depend on it")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024).description(""));
 }
 
 int runProgram(CLI::App &app, Invocation &invocation, int argc, char **argv) {
-  app.set_version_flag("--version", app.get_name() + " 0.1.0");
+  app.set_version_flag("--version", app.get_name() + " 0.1.0", "Show the version");
   app.require_subcommand(1);
-  app.failure_message([](const CLI::App *parsed, const CLI::Error &error) {
-    std::string hint = parsed->get_name();
-    return concat(hint, ": error: ", error.what(), "\n  `", hint, " --help` lists what is possible\n");
-  });
+  useHelpFormatter(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
-    int code = app.exit(error);
-    return code == 0 ? 0 : static_cast<int>(ExitCode::Usage);
+    if (error.get_exit_code() == 0) // --help, --version
+      return app.exit(error);
+    std::fputs(parseFailure(&app, error).c_str(), stderr);
+    return static_cast<int>(ExitCode::Usage);
   }
   Status status = invocation.action ? invocation.action() : usageError("nothing to do");
   if (status.ok())

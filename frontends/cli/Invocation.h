@@ -27,16 +27,17 @@ StatusOr<std::unique_ptr<Device>> openDevice(const std::string &name, const Invo
 /// Adds `--threads` (and, for long work, `--quiet`) to a subcommand.
 void addThreads(CLI::App &command, Invocation &invocation);
 
-/// An executable ready to train, and the resolved spec that it came from (empty if it came from none).
+/// A model to train: the resolved spec that it came from (empty if it came from none), and a way to its
+/// executable, which compiles only when asked.
 struct ResolvedModel {
-  Executable executable;
   std::string spec;
+  std::function<StatusOr<Executable>()> executable;
 };
-/// Turns MODEL of `train` into an executable. `assignments` are the `--set` options that concern the model, and
-/// `vocabulary` the data's. sluice-run knows executables only; sluice compiles specs, graphs and configs.
-using ModelResolver = std::function<StatusOr<ResolvedModel>(const std::string &model,
-                                                            const std::vector<std::string> &assignments,
-                                                            int64_t vocabulary)>;
+/// Turns MODEL of `train` into something to train. `assignments` are the `--set` options that concern the
+/// model, and `vocabulary` the data's. sluice-run knows executables only; sluice compiles specs, graphs and
+/// configs.
+using ModelResolver = std::function<StatusOr<ResolvedModel>(
+    const std::string &model, const std::vector<std::string> &assignments, int64_t vocabulary)>;
 
 /// Parses the command line, runs the chosen action, prints an error as one paragraph, returns the exit code.
 int runProgram(CLI::App &app, Invocation &invocation, int argc, char **argv);

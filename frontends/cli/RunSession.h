@@ -12,10 +12,10 @@ namespace sluice::cli {
 
 class RunSession {
 public:
-  /// `checkpoint` is newest, best, or a checkpoint folder; `device` must outlive the result. Errors: no run in the
-  /// folder (usage), no valid checkpoint (bad input), the session's own.
-  static StatusOr<std::unique_ptr<RunSession>> open(const std::string &runFolder, const std::string &checkpoint,
-                                                    Device &device);
+  /// `checkpoint` is newest, best, or a checkpoint folder; `device` must outlive the result. Errors: no run
+  /// in the folder (usage), no valid checkpoint (bad input), the session's own.
+  static StatusOr<std::unique_ptr<RunSession>> open(const std::string &runFolder,
+                                                    const std::string &checkpoint, Device &device);
   Session &session() { return *live; }
   int64_t step() const { return checkpointStep; }
   /// The run's tokenizer, which the run folder keeps.

@@ -3,20 +3,21 @@
 
 int main(int argc, char **argv) {
   CLI::App app("The runtime of Sluice: trains, evaluates and samples compiled models", "sluice-run");
-  app.footer("Models are executables (.slx) made by `sluice compile`. Exit codes: 0 done, 1 failure, 2 usage, 3 bad input "
-             "file, 4 diverged, 5 interrupted with a good checkpoint.");
   sluice::cli::Invocation invocation;
   sluice::cli::addInspectCommand(app, invocation);
   sluice::cli::addDataCommand(app, invocation);
   sluice::cli::addTrainCommand(app, invocation,
                                [](const std::string &model, const std::vector<std::string> &,
                                   int64_t) -> sluice::StatusOr<sluice::cli::ResolvedModel> {
-                                 sluice::cli::ResolvedModel resolved;
-                                 SLUICE_ASSIGN_OR_RETURN(resolved.executable, sluice::loadExecutable(model));
-                                 return resolved;
+                                 return sluice::cli::ResolvedModel{
+                                     "", [=] { return sluice::loadExecutable(model); }};
                                });
   sluice::cli::addEvalCommand(app, invocation);
   sluice::cli::addGenerateCommand(app, invocation);
   sluice::cli::addExportCommand(app, invocation);
+  // Last, since commands would inherit it.
+  app.footer("Models are executables (.slx) made by `sluice compile`. Exit codes: 0 done, 1 failure, 2 "
+             "usage, 3 bad input "
+             "file, 4 diverged, 5 interrupted with a good checkpoint.");
   return sluice::cli::runProgram(app, invocation, argc, argv);
 }

@@ -1,5 +1,7 @@
 #include "frontends/cli/Compiler.h"
 #include "frontends/cli/CompilerCommands.h"
+#include "frontends/cli/LedgerFile.h"
+#include "frontends/cli/Paths.h"
 
 #include "dialects/ledger/Ledger.h"
 #include "runtime/support/File.h"
@@ -17,6 +19,9 @@ struct StatsFlags {
 
 /// Counts the differentiated graph: forward, backward and optimizer as they are, before anything is fused.
 Status statsOnce(const StatsFlags &flags) {
+  SLUICE_RETURN_IF_ERROR(
+      requireInput("MODEL", flags.model, "a spec, a graph, an executable or a config.json"));
+  SLUICE_RETURN_IF_ERROR(requireOutput("--json", flags.json));
   std::string text, json;
   if (isExecutable(flags.model)) {
     if (!flags.options.bindings.empty())
@@ -25,7 +30,8 @@ Status statsOnce(const StatsFlags &flags) {
     if (executable.description.ledger.empty())
       return usageError(flags.model, ": holds no ledger");
     json = executable.description.ledger;
-    text = json + "\n";
+    SLUICE_ASSIGN_OR_RETURN(Ledger ledger, ledgerFromJson(json, flags.model));
+    text = ledgerText(ledger);
   } else {
     Compiler compiler;
     SLUICE_ASSIGN_OR_RETURN(LoadedModel model, compiler.load(flags.model, flags.assignments));
@@ -49,11 +55,18 @@ Status statsOnce(const StatsFlags &flags) {
 void addStatsCommand(CLI::App &app, Invocation &invocation) {
   CLI::App *command = app.add_subcommand("stats", "Count parameters and FLOPs exactly, forward and backward");
   auto flags = std::make_shared<StatsFlags>();
-  command->add_option("MODEL", flags->model, "A spec (.yaml), a graph (.mlir), an executable (.slx) or a config.json")
+  command
+      ->add_option("MODEL", flags->model,
+                   "A spec (.yaml), a graph (.mlir), an executable (.slx) or a config.json")
+      ->type_name("MODEL")
       ->required();
-  command->add_option("--bind", flags->options.bindings, "Sizes of the named dimensions: batch=8,seq=256");
-  command->add_option("--set", flags->assignments, "Change a key of the spec: --set model.layers=8")->allow_extra_args(false);
-  command->add_option("--json", flags->json, "Write the ledger as JSON; - is standard output");
+  command->add_option("--bind", flags->options.bindings, "Sizes of the named dimensions: batch=8,seq=256")
+      ->type_name("SIZES");
+  command->add_option("--set", flags->assignments, "Change a key of the spec: --set model.layers=8")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->add_option("--json", flags->json, "Write the ledger as JSON; - is standard output")
+      ->type_name("FILE");
   command->callback([=, &invocation] { invocation.action = [=] { return statsOnce(*flags); }; });
 }
 

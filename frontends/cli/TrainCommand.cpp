@@ -1,3 +1,4 @@
+#include "frontends/cli/Paths.h"
 #include "frontends/cli/RuntimeCommands.h"
 
 #include "runtime/data/Dataset.h"
@@ -34,10 +35,11 @@ void printEnd(const TrainFlags &flags, const TrainReport &report) {
     std::printf("\nbefore training: %s\n", report.sampleBefore.c_str());
   if (!report.sampleAfter.empty())
     std::printf("\nafter training:  %s\n", report.sampleAfter.c_str());
-  std::printf("\nvalidation loss  %.4f nats/token, %.4f bits/byte (%.0f tokens)\n", report.validation.natsPerToken(),
-              report.validation.bitsPerByte(), report.validation.targets);
+  std::printf("\nvalidation loss  %.4f nats/token, %.4f bits/byte (%.0f tokens)\n",
+              report.validation.natsPerToken(), report.validation.bitsPerByte(), report.validation.targets);
   std::printf("trained          %s tokens in %lld steps, %.0f s here\n",
-              formatCount(static_cast<double>(report.tokens)).c_str(), static_cast<long long>(report.step), report.seconds);
+              formatCount(static_cast<double>(report.tokens)).c_str(), static_cast<long long>(report.step),
+              report.seconds);
   std::printf("run folder       %s (metrics.jsonl, checkpoints/, model.slx)\n", flags.run.c_str());
   if (!report.finished)
     std::printf("the same command with a later --stop-after, or without it, goes on\n");
@@ -53,6 +55,8 @@ Status trainOnce(const TrainFlags &flags, const Invocation &invocation, const Mo
   options.samplePrompt = flags.prompt;
   SLUICE_RETURN_IF_ERROR(readCounts(flags, options));
 
+  SLUICE_RETURN_IF_ERROR(requireInput("MODEL", flags.model, "a spec, a graph or an executable"));
+  SLUICE_RETURN_IF_ERROR(requireDataset("--data", flags.data));
   int64_t vocabulary = 0;
   {
     SLUICE_ASSIGN_OR_RETURN(Dataset dataset, Dataset::open(flags.data));
@@ -61,20 +65,23 @@ Status trainOnce(const TrainFlags &flags, const Invocation &invocation, const Mo
   SLUICE_ASSIGN_OR_RETURN(ResolvedModel model, resolver(flags.model, flags.assignments, vocabulary));
   options.spec = model.spec;
   if (model.spec.empty())
-    options.overrides.settings = flags.assignments; // an executable: only its training section can still change
-  // A run keeps its executable: going on needs no second compilation, and the compiler may have changed since.
-  SLUICE_ASSIGN_OR_RETURN(std::optional<Executable> kept, runExecutable(flags.run));
-  if (kept && !model.spec.empty()) {
+    options.overrides.settings =
+        flags.assignments; // an executable: only its training section can still change
+  // A run keeps its executable: going on needs no second compilation, and the compiler may have changed
+  // since.
+  SLUICE_ASSIGN_OR_RETURN(std::optional<Executable> executable, runExecutable(flags.run));
+  if (executable && !model.spec.empty()) {
     SLUICE_RETURN_IF_ERROR(checkRunSpec(flags.run, model.spec));
-    model.executable = std::move(*kept);
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(executable, model.executable());
   }
   if (flags.dryRun) {
-    SLUICE_ASSIGN_OR_RETURN(std::string text, describeTraining(model.executable, options));
+    SLUICE_ASSIGN_OR_RETURN(std::string text, describeTraining(*executable, options));
     std::fwrite(text.data(), 1, text.size(), stdout);
     return absl::OkStatus();
   }
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, openDevice(flags.device, invocation));
-  SLUICE_ASSIGN_OR_RETURN(TrainReport report, train(model.executable, *device, options));
+  SLUICE_ASSIGN_OR_RETURN(TrainReport report, train(*executable, *device, options));
   printEnd(flags, report);
   return absl::OkStatus();
 }
@@ -82,23 +89,40 @@ Status trainOnce(const TrainFlags &flags, const Invocation &invocation, const Mo
 } // namespace
 
 void addTrainCommand(CLI::App &app, Invocation &invocation, ModelResolver resolver) {
-  CLI::App *command = app.add_subcommand("train", "Train a model; the same command continues a run that was stopped");
+  CLI::App *command =
+      app.add_subcommand("train", "Train a model; the same command continues a run that was stopped");
   auto flags = std::make_shared<TrainFlags>();
-  command->add_option("MODEL", flags->model, "A spec (.yaml), a graph (.mlir) or an executable (.slx)")->required();
-  command->add_option("--data", flags->data, "A folder made by `data pack`")->required();
-  command->add_option("-o,--out", flags->run, "Folder of the run: executable, metrics, checkpoints")->required();
-  command->add_option("--tokens", flags->tokens, "Horizon that the schedule is made for: 2M, 1e6, 250_000");
-  command->add_option("--stop-after", flags->stopAfter, "Stop earlier, after this many tokens; the schedule stays");
-  command->add_option("--seed", flags->seed, "Seed of the initial weights");
-  command->add_option("--set", flags->assignments, "Change a key of the spec: --set train.lr=3e-4 (repeatable)")
+  command->add_option("MODEL", flags->model, "A spec (.yaml), a graph (.mlir) or an executable (.slx)")
+      ->required();
+  command->add_option("--data", flags->data, "A folder made by `data pack`")->type_name("DATA")->required();
+  command->add_option("-o,--out", flags->run, "Folder of the run: executable, metrics, checkpoints")
+      ->type_name("RUN")
+      ->required();
+  command->add_option("--tokens", flags->tokens, "Horizon that the schedule is made for: 2M, 1e6, 250_000")
+      ->type_name("COUNT");
+  command
+      ->add_option("--stop-after", flags->stopAfter,
+                   "Stop earlier, after this many tokens; the schedule stays")
+      ->type_name("COUNT");
+  command->add_option("--seed", flags->seed, "Seed of the initial weights (default: the spec's)")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber.description(""));
+  command
+      ->add_option("--set", flags->assignments, "Change a key of the spec: --set train.lr=3e-4 (repeatable)")
+      ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  command->add_option("--device", flags->device, "Where to run")->capture_default_str();
+  command->add_option("--device", flags->device, "Where to run")->type_name("DEVICE")->capture_default_str();
   command->add_option("--sample", flags->sampleTokens, "Tokens of the samples before and after; 0: none")
+      ->type_name("N")
       ->capture_default_str();
-  command->add_option("--prompt", flags->prompt, "Prompt of the samples");
-  command->add_flag("--dry-run", flags->dryRun, "Print settings, schedule, ledger and memory plan; train nothing");
+  command->add_option("--prompt", flags->prompt, "Prompt of the samples")->type_name("TEXT");
+  command->add_flag("--dry-run", flags->dryRun,
+                    "Print settings, schedule, ledger and memory plan; train nothing");
   command->add_flag("--quiet", invocation.quiet, "No progress");
   addThreads(*command, invocation);
+  command->footer("Example:\n"
+                  "  sluice train models/demo/moe.yaml --data data/ --out runs/moe --tokens 2M\n"
+                  "Ctrl-C finishes the step, saves and exits with 5.");
   command->callback([=, &invocation] {
     invocation.action = [=, &invocation] { return trainOnce(*flags, invocation, resolver); };
   });

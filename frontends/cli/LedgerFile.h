@@ -1,0 +1,14 @@
+// The ledger that an executable holds (JSON), read back so that it prints like a model's own.
+#pragma once
+
+#include "dialects/ledger/Ledger.h"
+
+#include <string>
+
+namespace sluice::cli {
+
+/// The inverse of ledgerJson as far as ledgerText reads it: parameters, rows by path and direction, and the
+/// totals of recompute and optimizer. `place` names the file in messages. Error (bad input): not a ledger.
+StatusOr<Ledger> ledgerFromJson(const std::string &json, const std::string &place);
+
+} // namespace sluice::cli
