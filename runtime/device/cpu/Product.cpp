@@ -247,7 +247,7 @@ void TiledProduct::run(int64_t tile, int worker, const float *a, const float *b,
     const float *pieceB =
         b + (shape.transposeB ? column * shape.leadingB + depth : depth * shape.leadingB + column);
     if (packedB && product.packedBytes())
-      pieceB = packedB + static_cast<uint64_t>(columnTile) * packedStride / sizeof(float);
+      pieceB = packedB + packedOffset(columnTile);
     product.run(worker, pieceA, pieceB, c + row * shape.leadingC + column, scratchMemory);
   }
 }
@@ -257,7 +257,7 @@ void TiledProduct::pack(int64_t tile, int worker, const float *b, float *packedB
   const Product &product = piece(true, tile + 1 == columnTiles, true, true);
   if (product.packedBytes())
     product.pack(worker, b + (shape.transposeB ? column * shape.leadingB : column),
-                 packedB + static_cast<uint64_t>(tile) * packedStride / sizeof(float));
+                 packedB + packedOffset(tile));
 }
 
 StatusOr<VariableProduct> VariableProduct::create(ProductShape shape, Extent extent, int64_t most,

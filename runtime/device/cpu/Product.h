@@ -64,6 +64,10 @@ public:
 
 private:
   const Product &piece(bool lastRow, bool lastColumn, bool lastDepth, bool first) const;
+  /// Where a column tile's block starts in the packed copy, in elements.
+  uint64_t packedOffset(int64_t columnTile) const {
+    return static_cast<uint64_t>(columnTile) * packedStride / sizeof(float);
+  }
 
   ProductShape shape{};
   int64_t tileRows = 0, tileColumns = 0, tileDepth = 0;
