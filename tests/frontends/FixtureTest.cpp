@@ -1,4 +1,5 @@
-// The published small models: logits, loss, gradients and twelve training steps, in the interpreter and on the CPU.
+// The published small models: logits, loss, gradients and twelve training steps, in the interpreter and on
+// the CPU.
 #include "frontends/cli/Exec.h"
 
 #include "runtime/checkpoint/TensorConversion.h"
@@ -15,8 +16,12 @@
 namespace sluice::cli {
 namespace {
 
-const Status &statusOf(const Status &status) { return status; }
-template <typename T> const Status &statusOf(const StatusOr<T> &value) { return value.status(); }
+const Status &statusOf(const Status &status) {
+  return status;
+}
+template <typename T> const Status &statusOf(const StatusOr<T> &value) {
+  return value.status();
+}
 
 #define ASSERT_OK(expression) ASSERT_TRUE(statusOf(expression).ok()) << statusOf(expression)
 
@@ -48,7 +53,8 @@ double relativeError(const std::vector<double> &actual, const std::vector<double
   return std::sqrt(difference / norm);
 }
 
-/// Every reference tensor (logits, loss, gradients) is there and within `limit`; nothing else carries a gradient.
+/// Every reference tensor (logits, loss, gradients) is there and within `limit`; nothing else carries a
+/// gradient.
 void compare(const Fixture &fixture, const ExecOutputs &outputs, double limit) {
   std::map<std::string, const ExecTensor *> byName;
   for (const ExecTensor &tensor : outputs)
@@ -81,8 +87,9 @@ TEST_P(Fixtures, InterpreterAgreesAfterDifferentiateAndAfterPlan) {
     Compiler compiler;
     StatusOr<LoadedModel> model = compiler.load(fixture->folder);
     ASSERT_OK(model);
-    StatusOr<ExecOutputs> outputs = execInterpreter(compiler, std::move(*model), fixture->weights, fixture->inputs,
-                                                    /*gradients=*/true, after, /*simulateArenas=*/after == Phase::Plan);
+    StatusOr<ExecOutputs> outputs =
+        execInterpreter(compiler, std::move(*model), fixture->weights, fixture->inputs,
+                        /*gradients=*/true, after, /*simulateArenas=*/after == Phase::Plan);
     ASSERT_OK(outputs);
     compare(*fixture, *outputs, 1e-6);
   }
@@ -96,8 +103,8 @@ TEST_P(Fixtures, CpuAgrees) {
   Compiler compiler;
   StatusOr<LoadedModel> model = compiler.load(fixture->folder);
   ASSERT_OK(model);
-  StatusOr<ExecOutputs> outputs =
-      execDevice(compiler, std::move(*model), fixture->weights, fixture->inputs, /*gradients=*/true, **device);
+  StatusOr<ExecOutputs> outputs = execDevice(compiler, std::move(*model), fixture->weights, fixture->inputs,
+                                             /*gradients=*/true, **device);
   ASSERT_OK(outputs);
   compare(*fixture, *outputs, 1e-5);
 }
@@ -134,8 +141,8 @@ TEST_P(Fixtures, TwelveTrainingStepsAndTheWeightsThatLeave) {
   ASSERT_OK(executable);
   StatusOr<Session> session = Session::create(*executable, **device);
   ASSERT_OK(session);
-  ASSERT_OK(importModel(
-      *session, [&](std::string_view name) { return fixture->weights.find(name); }, "weights"));
+  ASSERT_OK(
+      importModel(*session, [&](std::string_view name) { return fixture->weights.find(name); }, "weights"));
 
   // Published weights leave as they came, bit for bit.
   std::string folder = testing::TempDir() + "/export-" + GetParam();
@@ -163,7 +170,8 @@ TEST_P(Fixtures, TwelveTrainingStepsAndTheWeightsThatLeave) {
     StatusOr<float> tokens = session->scalarOutput("accumulate", "tokens");
     ASSERT_OK(sum);
     ASSERT_OK(tokens);
-    EXPECT_NEAR(static_cast<double>(*sum) / *tokens / (*losses)[static_cast<size_t>(step - 1)], 1.0, 1e-4) << "step " << step;
+    EXPECT_NEAR(static_cast<double>(*sum) / *tokens / (*losses)[static_cast<size_t>(step - 1)], 1.0, 1e-4)
+        << "step " << step;
     float rate = 1e-3f, number = static_cast<float>(step);
     ASSERT_OK(session->setInput<float>("apply", "learning_rate", {&rate, 1}));
     ASSERT_OK(session->setInput<float>("apply", "step", {&number, 1}));

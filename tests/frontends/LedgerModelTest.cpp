@@ -10,7 +10,8 @@ namespace {
 
 StatusOr<Ledger> ledgerOf(const std::string &spec, const std::string &bindings, Phase phase) {
   Compiler compiler;
-  SLUICE_ASSIGN_OR_RETURN(LoadedModel model, compiler.load(std::string(SLUICE_SOURCE_DIR) + "/models/" + spec));
+  SLUICE_ASSIGN_OR_RETURN(LoadedModel model,
+                          compiler.load(std::string(SLUICE_SOURCE_DIR) + "/models/" + spec));
   CompilerOptions options;
   options.bindings = bindings;
   SLUICE_RETURN_IF_ERROR(compiler.run(model, phase, options));
@@ -59,9 +60,11 @@ TEST(LedgerOfModels, NoPhaseChangesAnIdealContraction) {
   for (Phase phase : {Phase::FuseExperts, Phase::FormKernels, Phase::Plan}) {
     StatusOr<Ledger> later = ledgerOf("paper1/moe-4x-top2.yaml", "batch=2,seq=16", phase);
     ASSERT_TRUE(later.ok()) << later.status();
-    EXPECT_EQ(toDecimal(first->forward().counts.ideal.contraction), toDecimal(later->forward().counts.ideal.contraction))
+    EXPECT_EQ(toDecimal(first->forward().counts.ideal.contraction),
+              toDecimal(later->forward().counts.ideal.contraction))
         << phaseName(phase).str();
-    EXPECT_EQ(toDecimal(first->training().counts.ideal.contraction), toDecimal(later->training().counts.ideal.contraction))
+    EXPECT_EQ(toDecimal(first->training().counts.ideal.contraction),
+              toDecimal(later->training().counts.ideal.contraction))
         << phaseName(phase).str();
   }
 }

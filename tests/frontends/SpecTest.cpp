@@ -1,6 +1,7 @@
-// Specs and Hugging Face configs: what is wrong is named with its place, what was expected and the nearest known name.
-#include "frontends/huggingface/Config.h"
+// Specs and Hugging Face configs: what is wrong is named with its place, what was expected and the nearest
+// known name.
 #include "frontends/spec/Spec.h"
+#include "frontends/huggingface/Config.h"
 
 #include "runtime/support/File.h"
 
@@ -72,11 +73,13 @@ TEST(Spec, ABaseGivesDefaultsAndTheVariantWins) {
 }
 
 TEST(Spec, UnknownKeysNameTheNearestOne) {
-  EXPECT_NE(errorOf(replaced(good, "top_k", "topk")).find("spec.yaml:9: unknown key 'model.moe.topk'; did you mean "
-                                                         "'model.moe.top_k'?"),
+  EXPECT_NE(errorOf(replaced(good, "top_k", "topk"))
+                .find("spec.yaml:9: unknown key 'model.moe.topk'; did you mean "
+                      "'model.moe.top_k'?"),
             std::string::npos)
       << errorOf(replaced(good, "top_k", "topk"));
-  EXPECT_NE(errorOf(good, {"train.learning=3"}).find("--set train.learning=3: unknown key"), std::string::npos);
+  EXPECT_NE(errorOf(good, {"train.learning=3"}).find("--set train.learning=3: unknown key"),
+            std::string::npos);
 }
 
 TEST(Spec, AKeyInTheWrongSectionFindsItsHome) {
@@ -90,20 +93,24 @@ TEST(Spec, WrongTypesSayWhatWasExpected) {
   EXPECT_NE(error.find("found 'many'"), std::string::npos) << error;
   EXPECT_NE(errorOf(replaced(good, "lr: 1e-3", "lr: nan")).find("expected a number"), std::string::npos);
   EXPECT_NE(errorOf(replaced(good, "layers: 2", "layers: [2]")).find("found a list"), std::string::npos);
-  EXPECT_NE(errorOf(replaced(good, "  moe:\n", "  moe:\n    score: relu\n")).find("expected one of softmax, sigmoid"),
+  EXPECT_NE(errorOf(replaced(good, "  moe:\n", "  moe:\n    score: relu\n"))
+                .find("expected one of softmax, sigmoid"),
             std::string::npos);
 }
 
 TEST(Spec, RulesOverSeveralKeys) {
   EXPECT_NE(errorOf(replaced(good, "top_k: 2", "top_k: 5")).find("spec.yaml:9"), std::string::npos);
-  EXPECT_NE(errorOf(replaced(good, "top_k: 2", "top_k: 5")).find("expected 1 to model.moe.experts = 4, found 5"),
-            std::string::npos);
+  EXPECT_NE(
+      errorOf(replaced(good, "top_k: 2", "top_k: 5")).find("expected 1 to model.moe.experts = 4, found 5"),
+      std::string::npos);
   EXPECT_NE(errorOf(replaced(good, "heads: 4", "heads: 5")).find("expected a divisor of model.width = 64"),
             std::string::npos);
-  EXPECT_NE(errorOf(replaced(good, "kv_heads: 2", "kv_heads: 3")).find("expected a divisor of model.heads = 4"),
-            std::string::npos);
-  EXPECT_NE(errorOf(replaced(good, "top_k: 2", "top_k: 1")).find("cross-entropy gives the router no gradient"),
-            std::string::npos);
+  EXPECT_NE(
+      errorOf(replaced(good, "kv_heads: 2", "kv_heads: 3")).find("expected a divisor of model.heads = 4"),
+      std::string::npos);
+  EXPECT_NE(
+      errorOf(replaced(good, "top_k: 2", "top_k: 1")).find("cross-entropy gives the router no gradient"),
+      std::string::npos);
   EXPECT_EQ(errorOf(replaced(good, "top_k: 2", "top_k: 1\n    allow_constant_gate: true")), "no error");
 }
 
@@ -112,7 +119,8 @@ TEST(Spec, HostileFiles) {
   EXPECT_NE(errorOf("a: &x 1\nb: *x\n").find("without YAML anchors"), std::string::npos);
   EXPECT_NE(errorOf(std::string(good) + "train:\n  lr: 2\n").find("written twice"), std::string::npos);
   EXPECT_NE(errorOf("base: spec.yaml\n").find("chain of `base` keys"), std::string::npos);
-  EXPECT_NE(errorOf(replaced(good, "vocabulary: 1_000", "vocabulary: 99999999999999999999")).find("expected an integer"),
+  EXPECT_NE(errorOf(replaced(good, "vocabulary: 1_000", "vocabulary: 99999999999999999999"))
+                .find("expected an integer"),
             std::string::npos);
   EXPECT_NE(errorOf("").find("expected a spec"), std::string::npos);
 }
@@ -122,14 +130,19 @@ TEST(HuggingFace, FamiliesAndSettingsThatWouldChangeTheMeaningAreRefused) {
     StatusOr<DecoderConfig> config = readHuggingFaceConfig(write("config.json", text));
     return config.ok() ? std::string("no error") : std::string(config.status().message());
   };
-  EXPECT_NE(errorOfConfig(R"({"model_type": "gpt2"})").find("expected llama or mixtral, found 'gpt2'"), std::string::npos);
-  EXPECT_NE(errorOfConfig(R"({"model_type": "llama", "hidden_act": "gelu"})").find("'hidden_act': expected silu"),
+  EXPECT_NE(errorOfConfig(R"({"model_type": "gpt2"})").find("expected llama or mixtral, found 'gpt2'"),
             std::string::npos);
-  EXPECT_NE(errorOfConfig(R"({"model_type": "llama", "rope_scaling": {"rope_type": "yarn"}})").find("rope_type"),
+  EXPECT_NE(
+      errorOfConfig(R"({"model_type": "llama", "hidden_act": "gelu"})").find("'hidden_act': expected silu"),
+      std::string::npos);
+  EXPECT_NE(
+      errorOfConfig(R"({"model_type": "llama", "rope_scaling": {"rope_type": "yarn"}})").find("rope_type"),
+      std::string::npos);
+  EXPECT_NE(errorOfConfig(R"({"model_type": "mixtral", "sliding_window": 4096})")
+                .find("'sliding_window': expected null"),
             std::string::npos);
-  EXPECT_NE(errorOfConfig(R"({"model_type": "mixtral", "sliding_window": 4096})").find("'sliding_window': expected null"),
+  EXPECT_NE(errorOfConfig(R"({"model_type": "llama", "mystery": 1})").find("'mystery' is not known"),
             std::string::npos);
-  EXPECT_NE(errorOfConfig(R"({"model_type": "llama", "mystery": 1})").find("'mystery' is not known"), std::string::npos);
   EXPECT_NE(errorOfConfig("{").find("not JSON"), std::string::npos);
 }
 
@@ -139,7 +152,8 @@ TEST(HuggingFace, AbsentKeysTakeTheFamilysDefaults) {
   EXPECT_EQ(llama->width, 4096);
   EXPECT_EQ(llama->ffn, 11008);
   EXPECT_EQ(llama->normEpsilon, 1e-6);
-  StatusOr<DecoderConfig> mixtral = readHuggingFaceConfig(write("mixtral.json", R"({"model_type": "mixtral"})"));
+  StatusOr<DecoderConfig> mixtral =
+      readHuggingFaceConfig(write("mixtral.json", R"({"model_type": "mixtral"})"));
   ASSERT_TRUE(mixtral.ok()) << mixtral.status();
   EXPECT_EQ(mixtral->moe->experts, 8);
   EXPECT_EQ(mixtral->ropeTheta, 1e6);
