@@ -93,12 +93,6 @@ TEST(ArenaCheckTest, SlotsLieInsideOfTheirArena) {
   expectMessage(plan, "lie inside of arena 'activations' of 256 bytes");
 }
 
-TEST(ArenaCheckTest, SlotsAreAligned) {
-  Plan plan;
-  plan.c = 260;
-  expectMessage(plan, "must start at a multiple of 64");
-}
-
 TEST(ArenaCheckTest, DependenciesAreNeeded) {
   Plan plan;
   plan.after1 = "[]";
