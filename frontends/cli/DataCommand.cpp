@@ -116,13 +116,13 @@ void addWindows(CLI::App &data, Invocation &invocation) {
       ->capture_default_str();
   command->add_option("--count", flags->count, "Number of windows")
       ->type_name("N")
-      ->check(CLI::PositiveNumber.description(""))
+      ->check(wholeNumber(1))
       ->capture_default_str();
   command->add_option("--seq", flags->sequence, "Tokens of a window")->type_name("N")->capture_default_str();
   command->add_option("--seed", flags->seed, "The run's data.seed")->type_name("N")->capture_default_str();
   command->add_option("--mode", flags->mode, "concatenate or document")
       ->type_name("MODE")
-      ->check(CLI::IsMember({"concatenate", "document"}).description(""))
+      ->check(oneOf({"concatenate", "document"}))
       ->capture_default_str();
   command->add_option("-o,--output", flags->output, "Safetensors file to write")
       ->type_name("FILE")

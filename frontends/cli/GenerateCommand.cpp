@@ -20,12 +20,14 @@ void addGenerateCommand(CLI::App &app, Invocation &invocation) {
       ->type_name("TEXT");
   command->add_option("--tokens", flags->options.tokens, "Tokens to draw")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber.description(""))
+      ->check(wholeNumber(0))
       ->capture_default_str();
   command->add_option("--temperature", flags->options.temperature, "0: always the likeliest token")
       ->type_name("T")
       ->capture_default_str();
   command->add_option("--seed", flags->options.seed, "Seed of the draws")
+      ->check(wholeNumber(0))
+
       ->type_name("N")
       ->capture_default_str();
   command->add_option("--checkpoint", flags->checkpoint, "newest, best, or a checkpoint folder")

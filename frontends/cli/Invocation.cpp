@@ -4,6 +4,8 @@
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/train/Count.h"
 
+#include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <thread>
 
@@ -37,21 +39,23 @@ std::vector<std::string> optionNames(const CLI::App *app) {
 /// What is wrong with the words given to `app`; the library says only which rule they break. A word that
 /// nobody knows is named before what is missing, since it is usually the cause.
 std::string wordProblem(const CLI::App *app, const CLI::ParseError &error) {
-  std::vector<std::string> unknown = app->remaining();
-  for (const std::string &word : unknown)
-    if (word.starts_with('-') && word.size() > 1) {
-      std::string name = word.substr(0, word.find('='));
-      return "unknown option '" + name + "'" + suggestion(name, optionNames(app));
-    }
-  std::vector<std::string> commands;
+  std::vector<std::string> unknown = app->remaining(), commands;
   for (const CLI::App *command : app->get_subcommands([](const CLI::App *) { return true; }))
     commands.push_back(command->get_name());
+  auto isOption = [](const std::string &word) { return word.starts_with('-') && word.size() > 1; };
+  auto word = std::find_if_not(unknown.begin(), unknown.end(), isOption);
+  auto option = std::find_if(unknown.begin(), unknown.end(), isOption);
+  if (!commands.empty() && word != unknown.end())
+    return "expected a command (" + CLI::detail::join(commands, ", ") + "), found '" + *word + "'" +
+           suggestion(*word, commands);
+  if (option != unknown.end()) {
+    std::string name = option->substr(0, option->find('='));
+    return "unknown option '" + name + "'" + suggestion(name, optionNames(app));
+  }
   if (!commands.empty())
-    return unknown.empty() ? "expected a command: " + CLI::detail::join(commands, ", ")
-                           : "expected a command (" + CLI::detail::join(commands, ", ") + "), found '" +
-                                 unknown.front() + "'" + suggestion(unknown.front(), commands);
-  if (!unknown.empty())
-    return "expected no further argument, found '" + unknown.front() + "'";
+    return "expected a command: " + CLI::detail::join(commands, ", ");
+  if (word != unknown.end())
+    return "expected no further argument, found '" + *word + "'";
   return error.what();
 }
 
@@ -72,6 +76,30 @@ void useHelpFormatter(CLI::App &app) {
 
 } // namespace
 
+CLI::Validator wholeNumber(int64_t least, int64_t most) {
+  return CLI::Validator(
+      [=](const std::string &text) {
+        int64_t value = 0;
+        auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        if (error == std::errc() && end == text.data() + text.size() && value >= least && value <= most)
+          return std::string();
+        return concat("expected a whole number of at least ", least,
+                      most == INT64_MAX ? "" : concat(" and at most ", most), ", found '", text, "'");
+      },
+      "");
+}
+
+CLI::Validator oneOf(const std::vector<std::string> &words) {
+  return CLI::Validator(
+      [=](const std::string &text) {
+        if (std::find(words.begin(), words.end(), text) != words.end())
+          return std::string();
+        return "expected one of " + CLI::detail::join(words, ", ") + ", found '" + text + "'" +
+               suggestion(text, words);
+      },
+      "");
+}
+
 StatusOr<std::unique_ptr<Device>> openDevice(const std::string &name, const Invocation &invocation) {
   if (name != "cpu")
     return usageError("--device: expected cpu, found '", name, "'; no other device is built in");
@@ -86,7 +114,7 @@ void addThreads(CLI::App &command, Invocation &invocation) {
       .add_option("--threads", invocation.threads,
                   "Threads to use (default: all cores); results do not depend on it")
       ->type_name("N")
-      ->check(CLI::Range(1, 1024).description(""));
+      ->check(wholeNumber(1, 1024));
 }
 
 int runProgram(CLI::App &app, Invocation &invocation, int argc, char **argv) {

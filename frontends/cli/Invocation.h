@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -26,6 +27,11 @@ StatusOr<std::unique_ptr<Device>> openDevice(const std::string &name, const Invo
 
 /// Adds `--threads` (and, for long work, `--quiet`) to a subcommand.
 void addThreads(CLI::App &command, Invocation &invocation);
+
+/// Checks of an option's value whose messages say what was expected and found: a whole number within bounds,
+/// one of some words.
+CLI::Validator wholeNumber(int64_t least, int64_t most = INT64_MAX);
+CLI::Validator oneOf(const std::vector<std::string> &words);
 
 /// A model to train: the resolved spec that it came from (empty if it came from none), and a way to its
 /// executable, which compiles only when asked.

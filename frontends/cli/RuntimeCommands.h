@@ -7,7 +7,9 @@ namespace sluice::cli {
 
 void addInspectCommand(CLI::App &app, Invocation &invocation);
 void addDataCommand(CLI::App &app, Invocation &invocation);
-void addTrainCommand(CLI::App &app, Invocation &invocation, ModelResolver resolver);
+/// `models` says what `resolver` takes: "an executable (.slx)".
+void addTrainCommand(CLI::App &app, Invocation &invocation, ModelResolver resolver,
+                     const std::string &models);
 void addEvalCommand(CLI::App &app, Invocation &invocation);
 void addGenerateCommand(CLI::App &app, Invocation &invocation);
 void addExportCommand(CLI::App &app, Invocation &invocation);

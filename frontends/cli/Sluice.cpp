@@ -13,7 +13,8 @@ int main(int argc, char **argv) {
   sluice::cli::addCompileCommand(app, invocation);
   sluice::cli::addInspectCommand(app, invocation);
   sluice::cli::addDataCommand(app, invocation);
-  sluice::cli::addTrainCommand(app, invocation, sluice::cli::compilingResolver());
+  sluice::cli::addTrainCommand(app, invocation, sluice::cli::compilingResolver(),
+                               "a spec (.yaml), a graph (.mlir), an executable (.slx) or a config.json");
   sluice::cli::addEvalCommand(app, invocation);
   sluice::cli::addGenerateCommand(app, invocation);
   sluice::cli::addExecCommand(app, invocation);

@@ -6,12 +6,13 @@ int main(int argc, char **argv) {
   sluice::cli::Invocation invocation;
   sluice::cli::addInspectCommand(app, invocation);
   sluice::cli::addDataCommand(app, invocation);
-  sluice::cli::addTrainCommand(app, invocation,
-                               [](const std::string &model, const std::vector<std::string> &,
-                                  int64_t) -> sluice::StatusOr<sluice::cli::ResolvedModel> {
-                                 return sluice::cli::ResolvedModel{
-                                     "", [=] { return sluice::loadExecutable(model); }};
-                               });
+  sluice::cli::addTrainCommand(
+      app, invocation,
+      [](const std::string &model, const std::vector<std::string> &,
+         int64_t) -> sluice::StatusOr<sluice::cli::ResolvedModel> {
+        return sluice::cli::ResolvedModel{"", [=] { return sluice::loadExecutable(model); }};
+      },
+      "an executable (.slx)");
   sluice::cli::addEvalCommand(app, invocation);
   sluice::cli::addGenerateCommand(app, invocation);
   sluice::cli::addExportCommand(app, invocation);

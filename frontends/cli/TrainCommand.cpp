@@ -12,7 +12,7 @@ namespace sluice::cli {
 namespace {
 
 struct TrainFlags {
-  std::string model, data, run, tokens, stopAfter, device = "cpu", prompt;
+  std::string model, models, data, run, tokens, stopAfter, device = "cpu", prompt;
   std::vector<std::string> assignments;
   int64_t seed = -1, sampleTokens = 60;
   bool dryRun = false;
@@ -55,7 +55,7 @@ Status trainOnce(const TrainFlags &flags, const Invocation &invocation, const Mo
   options.samplePrompt = flags.prompt;
   SLUICE_RETURN_IF_ERROR(readCounts(flags, options));
 
-  SLUICE_RETURN_IF_ERROR(requireInput("MODEL", flags.model, "a spec, a graph or an executable"));
+  SLUICE_RETURN_IF_ERROR(requireInput("MODEL", flags.model, flags.models));
   SLUICE_RETURN_IF_ERROR(requireDataset("--data", flags.data));
   int64_t vocabulary = 0;
   {
@@ -88,12 +88,13 @@ Status trainOnce(const TrainFlags &flags, const Invocation &invocation, const Mo
 
 } // namespace
 
-void addTrainCommand(CLI::App &app, Invocation &invocation, ModelResolver resolver) {
+void addTrainCommand(CLI::App &app, Invocation &invocation, ModelResolver resolver,
+                     const std::string &models) {
   CLI::App *command =
       app.add_subcommand("train", "Train a model; the same command continues a run that was stopped");
   auto flags = std::make_shared<TrainFlags>();
-  command->add_option("MODEL", flags->model, "A spec (.yaml), a graph (.mlir) or an executable (.slx)")
-      ->required();
+  flags->models = models;
+  command->add_option("MODEL", flags->model, "What to train: " + models)->required();
   command->add_option("--data", flags->data, "A folder made by `data pack`")->type_name("DATA")->required();
   command->add_option("-o,--out", flags->run, "Folder of the run: executable, metrics, checkpoints")
       ->type_name("RUN")
@@ -106,7 +107,7 @@ void addTrainCommand(CLI::App &app, Invocation &invocation, ModelResolver resolv
       ->type_name("COUNT");
   command->add_option("--seed", flags->seed, "Seed of the initial weights (default: the spec's)")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber.description(""));
+      ->check(wholeNumber(0));
   command
       ->add_option("--set", flags->assignments, "Change a key of the spec: --set train.lr=3e-4 (repeatable)")
       ->type_name("KEY=VALUE")
@@ -114,6 +115,7 @@ void addTrainCommand(CLI::App &app, Invocation &invocation, ModelResolver resolv
   command->add_option("--device", flags->device, "Where to run")->type_name("DEVICE")->capture_default_str();
   command->add_option("--sample", flags->sampleTokens, "Tokens of the samples before and after; 0: none")
       ->type_name("N")
+      ->check(wholeNumber(0))
       ->capture_default_str();
   command->add_option("--prompt", flags->prompt, "Prompt of the samples")->type_name("TEXT");
   command->add_flag("--dry-run", flags->dryRun,

@@ -4,6 +4,8 @@
 #include "runtime/train/Trainer.h"
 #include "runtime/train/TrainingData.h"
 
+#include <utility>
+
 namespace sluice {
 namespace {
 
@@ -50,11 +52,18 @@ StatusOr<std::string> describeTraining(const Executable &executable, const Train
   SLUICE_ASSIGN_OR_RETURN(
       Schedule schedule, Schedule::create(config.schedule, config.learningRate, horizon, config.batchTokens));
   std::string out = "Settings\n";
-  for (const auto &[key, value] : config.resolved.items())
-    out += absl::StrFormat("  %-16s %s\n", key, value.dump());
+  for (const auto &[key, value] : config.resolved.items()) {
+    if (!value.is_object())
+      out += absl::StrFormat("  %-26s %s\n", key, value.dump());
+    else
+      for (const auto &[inner, innerValue] : value.items())
+        out += absl::StrFormat("  %-26s %s\n", concat(key, ".", inner), innerValue.dump());
+  }
   out += concat("\nSchedule\n  ", schedule.describe(), "\n");
-  for (int part = 0; part <= 10; ++part) {
+  for (int64_t part = 0, last = 0; part <= 10; ++part) {
     int64_t step = std::max<int64_t>(1, horizon * part / 10);
+    if (std::exchange(last, step) == step)
+      continue;
     out += absl::StrFormat("  step %10d %14d tokens  learning rate %.4e\n", step, step * config.batchTokens,
                            schedule.rate(step));
   }
