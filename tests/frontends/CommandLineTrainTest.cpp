@@ -143,29 +143,6 @@ TEST_F(CommandLineTrainTest, SameBitsWithSeveralMicroBatches) {
   }
 }
 
-TEST_F(CommandLineTrainTest, InterruptedRunsContinue) {
-  const std::string line = "sluice-run train moe.slx --tokens 50M --out ";
-  Process process(folder, {"sluice-run", "train", "moe.slx", "--tokens", "50M", "--out", "stopped", "--data",
-                           "data", "--sample", "0", "--threads", "1"});
-  // Steps are going on once some are recorded.
-  for (int tries = 0; tries < 3000; ++tries) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    if (exists("stopped/metrics.jsonl") && records(read("stopped/metrics.jsonl"), "train").size() >= 3)
-      break;
-  }
-  process.signal(SIGINT);
-  Outcome stopped = process.wait();
-  EXPECT_EQ(stopped.code, 5) << stopped.err;
-  EXPECT_NE(stopped.err.find("SIGINT"), std::string::npos) << stopped.err;
-  EXPECT_NE(stopped.err.find("the same command continues"), std::string::npos) << stopped.err;
-  int step = records(read("stopped/metrics.jsonl"), "train").back()["step"];
-  EXPECT_EQ(checkpointHash("stopped", step).size(), 64u) << "the step that was finished is saved";
-  std::string end = " --stop-after " + std::to_string((step + 2) * stepTokens);
-  good(line + "stopped" + quiet + "1" + end);
-  good(line + "straight" + quiet + "2" + end);
-  EXPECT_EQ(checkpointHash("stopped", step + 2), checkpointHash("straight", step + 2));
-}
-
 TEST_F(CommandLineTrainTest, ADivergingRunNamesTheLayer) {
   bad("sluice-run train moe.slx --set train.lr=1e30 --out wild" + quiet + "1", 4,
       {"step 2", "not finite", "in 'embed.weight'", "lower train.lr"});
