@@ -1,5 +1,6 @@
 #include "frontends/cli/Compiler.h"
 #include "frontends/cli/CompilerCommands.h"
+#include "frontends/cli/HelpFormatter.h"
 #include "frontends/cli/Paths.h"
 
 #include "runtime/support/File.h"
@@ -11,10 +12,13 @@ namespace sluice::cli {
 namespace {
 
 std::string phaseList() {
+  constexpr size_t column = 21;
   std::string text;
-  for (const PhaseInfo &info : phases())
-    text += "\n  " + info.name.str() + std::string(info.name.size() < 19 ? 19 - info.name.size() : 1, ' ') +
-            info.description.str();
+  for (const PhaseInfo &info : phases()) {
+    std::string line = "\n  " + info.name.str();
+    line.resize(column + 1, ' ');
+    text += line + wrapText(info.description.str(), helpWidth, column);
+  }
   return text;
 }
 

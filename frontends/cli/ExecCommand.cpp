@@ -51,6 +51,8 @@ Status execCompiled(const ExecFlags &flags, const Invocation &invocation, const 
 
 Status execOnce(const ExecFlags &flags, const Invocation &invocation) {
   SLUICE_RETURN_IF_ERROR(
+      requireInput("MODEL", flags.model, "a spec, a graph, an executable or a config.json"));
+  SLUICE_RETURN_IF_ERROR(
       requireInput("--inputs", flags.inputs, "a safetensors file with tokens and targets"));
   SLUICE_RETURN_IF_ERROR(
       requireInput("--weights", flags.weights, "a safetensors file, an index or a folder"));

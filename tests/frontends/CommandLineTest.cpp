@@ -16,6 +16,20 @@ const std::vector<std::string> phaseNames = {
     "parse",       "bind",         "flatten",      "differentiate", "precision", "save-or-recompute",
     "lower-masks", "fuse-experts", "form-kernels", "plan"};
 
+TEST_F(CommandLineTest, HelpFitsAHundredColumns) {
+  for (const char *command : {"sluice", "sluice graph", "sluice stats", "sluice compile", "sluice inspect",
+                              "sluice data", "sluice data pack", "sluice data info", "sluice data windows",
+                              "sluice train", "sluice eval", "sluice generate", "sluice exec",
+                              "sluice export", "sluice schema", "sluice-run", "sluice-run train"}) {
+    std::string help = good(std::string(command) + " --help").out;
+    EXPECT_GT(help.size(), 100u) << command;
+    std::istringstream lines(help);
+    for (std::string line; std::getline(lines, line);)
+      EXPECT_LE(line.size(), 100u) << command << ": " << line;
+  }
+  EXPECT_NE(good("sluice --version").out.find("sluice "), std::string::npos);
+}
+
 TEST_F(CommandLineTest, UnknownWordsAreNamedWithTheNearest) {
   bad("sluice", 2, {"expected a command", "compile", "--help"});
   bad("sluice trian", 2, {"found 'trian'", "did you mean 'train'", "sluice --help"});
@@ -28,6 +42,29 @@ TEST_F(CommandLineTest, UnknownWordsAreNamedWithTheNearest) {
   bad("sluice train moe.yaml --data data --out r --seed -3", 2, {"--seed"});
   bad("sluice train moe.yaml --data data --out r --threads 0", 2, {"--threads"});
   bad("sluice train moe.yaml --data data --out r --seed x", 2, {"--seed", "x"});
+}
+
+TEST_F(CommandLineTest, WhatIsNotThereIsAUsageError) {
+  for (const char *line :
+       {"sluice graph mo.yaml", "sluice stats mo.yaml", "sluice compile mo.yaml -o x.slx",
+        "sluice train mo.yaml --data data --out r", "sluice exec mo.yaml --weights moe.slx --inputs moe.slx"})
+    bad(line, 2, {"MODEL: expected", "nothing at 'mo.yaml'", "did you mean 'moe.yaml'?"});
+  bad("sluice inspect no.slx", 2, {"expected an executable", "no.slx"});
+  bad("sluice-run train no.slx --data data --out r", 2, {"MODEL", "no.slx"});
+  bad("sluice-run train moe.slx --data nodata --out r", 2, {"--data: expected a folder", "nodata"});
+  bad("sluice-run train moe.slx --data text.txt --out r", 2, {"--data: expected a folder", "dataset.json"});
+  bad("sluice-run train moe.slx --data data --out text.txt", 2, {"--out", "text.txt"});
+  bad("sluice eval norun --data data", 2, {"norun: expected a run folder"});
+  bad("sluice generate norun", 2, {"norun: expected a run folder"});
+  bad("sluice export norun -o e", 2, {"norun: expected a run folder"});
+  bad("sluice data info nodata", 2, {"DATA: expected a folder", "nodata"});
+  bad("sluice data windows nodata -o w", 2, {"DATA: expected a folder", "nodata"});
+  bad("sluice data pack no.txt -o d", 2, {"TEXT: expected a text file", "no.txt"});
+  bad("sluice data pack text.txt --tokenizer no.model -o d", 2, {"--tokenizer", "no.model"});
+  bad("sluice exec moe.yaml --weights now --inputs text.txt", 2, {"--weights", "now"});
+  bad("sluice exec moe.yaml --weights moe.slx --inputs noi", 2, {"--inputs", "noi"});
+  bad("sluice compile moe.yaml -o nofolder/x.slx", 2, {"--output: expected a folder at 'nofolder'"});
+  bad("sluice stats moe.yaml --json nofolder/x.json", 2, {"--json: expected a folder at 'nofolder'"});
 }
 
 TEST_F(CommandLineTest, ForeignFilesAreBadInput) {
@@ -61,6 +98,62 @@ TEST_F(CommandLineTest, ForeignFilesAreBadInput) {
   bad("sluice graph text.txt", 2, {"text.txt: expected a spec"});
 }
 
+TEST_F(CommandLineTest, GraphIsReadable) {
+  std::string text = good("sluice graph moe.yaml").out;
+  for (const char *part : {"sluice.graph", "\"layers\"", "sluice.route", "sluice.experts", "\"embed\""})
+    EXPECT_NE(text.find(part), std::string::npos) << part;
+  good("sluice graph moe.yaml -o moe.mlir");
+  EXPECT_EQ(read("moe.mlir"), text);
+  // The names of values are notation, lost in reading; all else reads back as itself and compiles alike.
+  good("sluice graph moe.mlir -o again.mlir");
+  EXPECT_TRUE(good("sluice graph again.mlir").out == read("again.mlir"));
+  good("sluice compile again.mlir -o again.slx");
+  EXPECT_TRUE(read("again.slx") == read("moe.slx")) << "compiled from a graph and from its spec";
+  write("bad.mlir", "sluice.graph @x {");
+  bad("sluice graph bad.mlir", 2, {"bad.mlir:1:"});
+  write("bad.yaml", read("moe.yaml") + "optimzer:\n  clip: 1\n");
+  bad("sluice graph bad.yaml", 2, {"bad.yaml:26", "optimzer", "did you mean 'optimizer'"});
+  bad("sluice graph moe.yaml --set model.moe.top_k=5", 2, {"top_k", "4"});
+  bad("sluice graph moe.yaml --set model.layer=5", 2, {"model.layer", "did you mean 'model.layers'"});
+  bad("sluice graph moe.mlir --set model.layers=5", 2, {"--set"});
+}
+
+TEST_F(CommandLineTest, StatsOfEveryFormOfAModel) {
+  std::string table = good("sluice stats moe.yaml").out;
+  EXPECT_NE(table.find("parameters"), std::string::npos);
+  nlohmann::json json = nlohmann::json::parse(good("sluice stats moe.yaml --json -").out);
+  // Embedding 400 x 32; a layer: attention 32 x (32 + 16 + 16 + 32), norms 64, router 32 x 4, experts 4 x 3 x
+  // 32 x 48.
+  long layer = 32 * 96 + 64 + 128 + 4 * 3 * 32 * 48, total = 400 * 32 + 2 * layer + 32;
+  EXPECT_EQ(json["parameters"]["total"], std::to_string(total));
+  EXPECT_EQ(json["parameters"]["active"], std::to_string(total - 2 * 2 * 3 * 32 * 48));
+  EXPECT_TRUE(json["flops"]["training"]["ideal"].is_string());
+  good("sluice stats moe.yaml --json stats.json");
+  EXPECT_EQ(nlohmann::json::parse(read("stats.json")), json);
+  good("sluice graph moe.yaml -o moe.mlir");
+  EXPECT_EQ(good("sluice stats moe.mlir").out, table) << "a graph remembers its spec's sizes";
+  EXPECT_NE(good("sluice stats moe.yaml --bind batch=2,seq=64").out, table);
+
+  // The executable holds the planned program's ledger: same table, same counts up to what is recomputed.
+  std::string planned = good("sluice stats moe.slx").out;
+  std::istringstream a(table), b(planned);
+  for (std::string before, after; std::getline(a, before) && std::getline(b, after);)
+    if (before.find("recompute (apart)") == std::string::npos && before.find("  0 ") == std::string::npos) {
+      EXPECT_EQ(before.substr(0, 68), after.substr(0, 68));
+      if (before.find("(outside of") != std::string::npos)
+        break;
+    }
+  nlohmann::json held = nlohmann::json::parse(good("sluice stats moe.slx --json -").out);
+  EXPECT_EQ(held["parameters"], json["parameters"]);
+  // Contractions are equal; elementwise work is what the program executes, fused kernels weighting rows
+  // again.
+  for (const char *part : {"forward", "backward", "training"})
+    for (const char *reading : {"ideal", "dense", "full_attention"})
+      EXPECT_EQ(held["flops"][part][reading], json["flops"][part][reading]) << part << " " << reading;
+  bad("sluice stats moe.slx --bind batch=2,seq=2", 2, {"--bind"});
+  bad("sluice stats moe.yaml --bind batch=x", 2, {"batch=x", "NAME=SIZE"});
+}
+
 TEST_F(CommandLineTest, CompileStopsAfterEveryPhase) {
   Outcome compiled = good("sluice compile moe.yaml -o explained.slx --explain --save-temps temps --timing");
   EXPECT_TRUE(read("explained.slx") == read("moe.slx")) << "the same input gives the same file";
@@ -86,6 +179,23 @@ TEST_F(CommandLineTest, InspectShowsTheExecutable) {
     EXPECT_NE(text.find(part), std::string::npos) << part;
   EXPECT_EQ(good("sluice-run inspect moe.slx").out, text);
   EXPECT_GT(good("sluice inspect moe.slx --commands").out.size(), text.size());
+}
+
+TEST_F(CommandLineTest, DataIsPackedAndLookedAt) {
+  std::string info = good("sluice data info data").out;
+  EXPECT_NE(info.find("vocabulary 400"), std::string::npos) << info;
+  EXPECT_NE(info.find("validation"), std::string::npos) << info;
+  bad("sluice data pack text.txt --vocab 400 -o data", 2, {"already holds a dataset"});
+  good("sluice data pack text.txt --vocab 400 -o again --documents line --threads 1");
+  good("sluice data pack text.txt --vocab 400 -o again --replace");
+  EXPECT_EQ(read("again/dataset.json"), read("data/dataset.json")) << "on any number of threads";
+  good("sluice data pack text.txt --tokenizer " + std::string("data/tokenizer.model") + " -o same");
+  EXPECT_EQ(read("same/dataset.json"), read("data/dataset.json"));
+  bad("sluice data pack text.txt --vocab 400 --documents words -o d", 2, {"--documents", "found 'words'"});
+  bad("sluice data pack text.txt --vocab 400 --documents file -o d", 2, {"split is empty", "--documents"});
+  bad("sluice data windows data -o w --seq 0", 2, {"seq"});
+  bad("sluice data windows data -o w --count 0", 2, {"--count"});
+  bad("sluice data windows data -o w --mode words", 2, {"--mode"});
 }
 
 } // namespace
