@@ -39,9 +39,10 @@ public:
 
   StatusOr<TrainReport> run() {
     double start = now();
-    SLUICE_RETURN_IF_ERROR(prepare());
+    // From here on: a signal while the run is prepared is kept too, and stops it with step 0 saved.
     StopSignals signals;
     stop = [&signals] { return signals.requested() != 0; };
+    SLUICE_RETURN_IF_ERROR(prepare());
     Status outcome = loop();
     progress.finish();
     if (outcome.code() == absl::StatusCode::kCancelled || (outcome.ok() && state.step < lastStep)) {

@@ -93,12 +93,14 @@ public:
 
   Floats read(const Operand &operand) const {
     Floats values(static_cast<size_t>(operand.elements()));
-    std::memcpy(values.data(), result.data() + operand.offset, values.size() * 4);
+    if (!values.empty())
+      std::memcpy(values.data(), result.data() + operand.offset, values.size() * 4);
     return values;
   }
   std::vector<int32_t> readIntegers(const Operand &operand) const {
     std::vector<int32_t> values(static_cast<size_t>(operand.elements()));
-    std::memcpy(values.data(), result.data() + operand.offset, values.size() * 4);
+    if (!values.empty())
+      std::memcpy(values.data(), result.data() + operand.offset, values.size() * 4);
     return values;
   }
 
