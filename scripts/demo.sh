@@ -24,10 +24,10 @@ step "real text: the King James Bible, chapters as documents"
 
 step "the model as a graph, counted"
 run sluice graph models/demo/moe.yaml -o "$folder/moe.mlir"
-run sluice stats "$folder/moe.mlir" --bind batch=8,seq=256
+run sluice stats "$folder/moe.mlir" --bind batch=4,seq=256
 
 step "compiled"
-run sluice compile "$folder/moe.mlir" --bind batch=8,seq=256 -o "$folder/moe.slx"
+run sluice compile "$folder/moe.mlir" --bind batch=4,seq=256 -o "$folder/moe.slx"
 
 step "trained"
 run sluice train models/demo/moe.yaml --data "$folder/data" --out "$folder/run" --prompt "And God said"
