@@ -1,5 +1,6 @@
 #include "frontends/cli/Compiler.h"
 #include "frontends/cli/CompilerCommands.h"
+#include "frontends/cli/ConventionStats.h"
 #include "frontends/cli/LedgerFile.h"
 #include "frontends/cli/Paths.h"
 
@@ -12,7 +13,7 @@ namespace sluice::cli {
 namespace {
 
 struct StatsFlags {
-  std::string model, json;
+  std::string model, json, convention;
   std::vector<std::string> assignments;
   CompilerOptions options;
 };
@@ -23,7 +24,13 @@ Status statsOnce(const StatsFlags &flags) {
       requireInput("MODEL", flags.model, "a spec, a graph, an executable or a config.json"));
   SLUICE_RETURN_IF_ERROR(requireOutput("--json", flags.json));
   std::string text, json;
+  if (!flags.convention.empty() && flags.convention != "all")
+    SLUICE_RETURN_IF_ERROR(findConvention(flags.convention).status());
   if (isExecutable(flags.model)) {
+    if (!flags.convention.empty())
+      return usageError(
+          "--convention: expected a spec, a graph or a config.json, found an executable; its ledger "
+          "has no conventions");
     if (!flags.options.bindings.empty())
       return usageError("--bind: an executable is bound already; count its spec or graph for other sizes");
     SLUICE_ASSIGN_OR_RETURN(Executable executable, loadExecutable(flags.model));
@@ -39,6 +46,11 @@ Status statsOnce(const StatsFlags &flags) {
     SLUICE_ASSIGN_OR_RETURN(Ledger ledger, makeLedger(*model.module));
     json = ledgerJson(ledger);
     text = ledgerText(ledger);
+    if (!flags.convention.empty()) {
+      SLUICE_ASSIGN_OR_RETURN(ConventionStats stats,
+                              conventionStats(*model.module, ledger, flags.convention));
+      text = stats.text, json = stats.json;
+    }
   }
   if (flags.json.empty()) {
     std::fwrite(text.data(), 1, text.size(), stdout);
@@ -67,6 +79,13 @@ void addStatsCommand(CLI::App &app, Invocation &invocation) {
       ->allow_extra_args(false);
   command->add_option("--json", flags->json, "Write the ledger as JSON; - is standard output")
       ->type_name("FILE");
+  command
+      ->add_option(
+          "--convention", flags->convention,
+          "Count as a paper does: exact, 6n, palm, megatron, megatron-recompute, megatron-bridge, "
+          "torchtitan, "
+          "chinchilla, chinchilla-text, kaplan, nanogpt, 2506.12119, 2606.01155; all: every one side by side")
+      ->type_name("NAME");
   command->callback([=, &invocation] { invocation.action = [=] { return statsOnce(*flags); }; });
 }
 
