@@ -1,0 +1,64 @@
+#include "runtime/device/cudasim/driver/Simulator.h"
+
+#include "runtime/device/cudasim/driver/Device.h"
+
+using namespace sluice::cudasim;
+
+namespace {
+/// Texts that callers were given; each lives until the next call of its function.
+std::string findingsText, statisticsText;
+} // namespace
+
+int cudasimConfigure(const char *settings) {
+  Device &device = Device::get();
+  std::lock_guard lock(device.mutex);
+  if (!settings)
+    return device.fail(CUDA_ERROR_INVALID_VALUE, "cudasimConfigure: no settings");
+  const sluice::Status status = applySettings(settings, device.settings);
+  if (!status.ok())
+    return device.fail(CUDA_ERROR_INVALID_VALUE, std::string(status.message()));
+  device.work.seed(device.settings.seed);
+  return CUDA_SUCCESS;
+}
+
+const char *cudasimMessage() {
+  Device &device = Device::get();
+  std::lock_guard lock(device.mutex);
+  return device.message.c_str();
+}
+
+const char *cudasimFindings() {
+  Device &device = Device::get();
+  std::lock_guard lock(device.mutex);
+  findingsText.clear();
+  for (const Finding &finding : device.findings.all())
+    findingsText += finding.text() + "\n";
+  return findingsText.c_str();
+}
+
+void cudasimClearFindings() {
+  Device &device = Device::get();
+  std::lock_guard lock(device.mutex);
+  device.findings.clear();
+}
+
+const char *cudasimStatistics() {
+  Device &device = Device::get();
+  std::lock_guard lock(device.mutex);
+  statisticsText.clear();
+  for (const std::string &line : device.statistics)
+    statisticsText += line + "\n";
+  return statisticsText.c_str();
+}
+
+void cudasimClearStatistics() {
+  Device &device = Device::get();
+  std::lock_guard lock(device.mutex);
+  device.statistics.clear();
+}
+
+void cudasimReset() {
+  Device &device = Device::get();
+  std::lock_guard lock(device.mutex);
+  device.reset();
+}

@@ -1,0 +1,28 @@
+// What only the simulator has, beside the driver's API: settings, findings, counts, messages. Loaded by name
+// like the rest.
+#pragma once
+
+#include <cstddef>
+
+extern "C" {
+
+/// Changes settings by text, as the environment variable SLUICE_CUDASIM does ("check=memory,race;seed=3").
+/// arch and memory count before cuInit only. Returns 0, or 1 with the reason in cudasimMessage().
+int cudasimConfigure(const char *settings);
+
+/// What went wrong in the last call that failed on this device, in words: a PTX error with its line, a
+/// finding. Empty when nothing did. Valid until the next call.
+const char *cudasimMessage();
+
+/// All findings since the last clear, a line each. Valid until the next call.
+const char *cudasimFindings();
+void cudasimClearFindings();
+
+/// Counts of the launches since the last clear, one JSON object a line. Valid until the next call.
+const char *cudasimStatistics();
+void cudasimClearStatistics();
+
+/// Forgets everything: memory, streams, modules, a sticky error. Handles from before are invalid.
+void cudasimReset();
+
+} // extern "C"
