@@ -1,7 +1,7 @@
 """Trains a spec with Sluice and the same model with PyTorch, from the same initial weights on the same windows, and compares
 every step's loss.
 
-usage: loss_curve.py SPEC --data DATA [--steps 500] [--pytorch PYTHON] [--out FOLDER] [--record FILE.csv]
+usage: loss_curve.py SPEC --data DATA [--steps 500] [--set train.lr=5e-4] [--pytorch PYTHON] [--out FOLDER] [--record FILE.csv]
 
 Three parts: `sluice train` with a line of metrics a step; `sluice export` of the initial weights and `sluice data windows` of
 the windows; this file again, under PyTorch's interpreter, with --train. The result is a table of both curves, an SVG of
@@ -128,6 +128,8 @@ def sluice_losses(arguments, folder):
     command = [BIN, "train", arguments.spec, "--data", arguments.data, "--out", run, "--tokens", str(tokens), "--sample", "0",
                "--set", "log.every_steps=1", "--set", f"evaluation.every_tokens={tokens}", "--set", f"train.batch={arguments.batch}",
                "--set", f"train.seq={arguments.seq}"]
+    for assignment in arguments.set:
+        command += ["--set", assignment]
     subprocess.run(command + ["--stop-after", "0"], check=True)
     subprocess.run([BIN, "export", run, "-o", os.path.join(folder, "weights")], check=True)
     subprocess.run(command, check=True)
@@ -181,6 +183,7 @@ def main():
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--seq", type=int, default=256)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="changes a key of the spec")
     parser.add_argument("--pytorch", default=os.environ.get("SLUICE_PYTORCH", "python3"))
     parser.add_argument("--out", default="build/benchmarks/loss-curve")
     parser.add_argument("--record", help="write step, sluice, pytorch as CSV (and .svg beside it)")

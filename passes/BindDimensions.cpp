@@ -151,6 +151,8 @@ struct BindDimensions : impl::BindDimensionsBase<BindDimensions> {
         return signalPassFailure();
       }
 
+    warnOfShortTables(module);
+
     Builder builder(module->getContext());
     SmallVector<NamedAttribute> entries;
     for (auto &[name, size] : given)
@@ -159,6 +161,19 @@ struct BindDimensions : impl::BindDimensionsBase<BindDimensions> {
   }
 
 private:
+  /// A sequence longer than a table of learned positions has counts, but no meaning: said once.
+  static void warnOfShortTables(ModuleOp module) {
+    module.walk([](PositionEmbeddingOp op) {
+      const int64_t sequence = op.getX().getType().getDimSize(1),
+                    rows = op.getTable().getType().getDimSize(0);
+      if (sequence <= rows)
+        return WalkResult::advance();
+      op.emitWarning() << "seq = " << sequence << " is longer than the table of " << rows
+                       << " learned positions: the model can be counted, not compiled or run";
+      return WalkResult::interrupt();
+    });
+  }
+
   /// "batch=8,seq=256" as pairs.
   LogicalResult parseBindings(SmallVectorImpl<std::pair<std::string, int64_t>> &given) {
     SmallVector<StringRef> parts;

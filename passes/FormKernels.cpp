@@ -151,8 +151,12 @@ private:
     for (Value input : unit.inputs)
       mapping.map(input, body.addArgument(input.getType(), input.getLoc()));
     builder.setInsertionPointToStart(&body);
-    for (Operation *op : unit.ops)
-      builder.clone(*op, mapping);
+    for (Operation *op : unit.ops) {
+      Operation *copy = builder.clone(*op, mapping);
+      // An op that several kernels hold is useful work in the first and done again in the others.
+      if (OriginAttr origin = originOf(op); origin && !held.insert(op).second)
+        setOrigin(copy, withDirection(origin, "recompute"));
+    }
     SmallVector<Value> yielded;
     for (Value output : outputs)
       yielded.push_back(mapping.lookup(output));
@@ -175,6 +179,7 @@ private:
   std::vector<Unit> units;
   llvm::DenseMap<Operation *, size_t> unitOf;
   IRMapping replaced;
+  llvm::DenseSet<Operation *> held; // ops that some kernel holds
 };
 
 struct FormKernels : impl::FormKernelsBase<FormKernels> {

@@ -73,9 +73,13 @@ KernelOp outline(const OutlineRequest &request, llvm::function_ref<bool(Operatio
 
   for (auto [output, result] : llvm::zip(request.outputs, kernel.getResults()))
     Value(output).replaceAllUsesWith(result);
-  for (Operation *op : llvm::reverse(ops))
+  for (Operation *op : llvm::reverse(ops)) {
     if (op->use_empty())
       op->erase();
+    else if (OriginAttr origin = originOf(op))
+      // The kernel does the work now; whatever still reads the op does it again.
+      setOrigin(op, withDirection(origin, "recompute"));
+  }
   return kernel;
 }
 

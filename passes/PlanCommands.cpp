@@ -165,6 +165,9 @@ private:
         if (failed(program))
           return failure();
         settings.set("kernel", builder.getStringAttr(kernelName(kernel)));
+        settings.set("domain", builder.getStringAttr(domainName(*program)));
+        settings.set("rows", builder.getI64IntegerAttr(program->rows));
+        settings.set("columns", builder.getI64IntegerAttr(program->columns));
         settings.set("tiles", builder.getI64IntegerAttr(tilingOf(*program).tiles));
       } else {
         settings.append(kernel.getSettings().getValue());

@@ -87,6 +87,12 @@ public:
       if (isBackward(&op))
         for (OpOperand &operand : op.getOpOperands())
           operand.set(available(operand.get(), &op, mapping));
+    // An op whose value only the backward read has moved there: it runs once, so it is no recomputation.
+    for (auto [op, copy] : llvm::reverse(copies))
+      if (isOpTriviallyDead(op)) {
+        setOrigin(copy, originOf(op));
+        op->erase();
+      }
   }
 
 private:
@@ -112,13 +118,15 @@ private:
     OpBuilder builder(before);
     Operation *clone = builder.clone(*op, mapping);
     setOrigin(clone, withDirection(originOf(op), "recompute"));
+    copies.emplace_back(op, clone);
     return mapping.lookup(value);
   }
 
   GraphOp graph;
   llvm::SetVector<Operation *> candidates; // in program order; operands of recomputed ops follow
   llvm::DenseSet<Operation *> recomputed;
-  llvm::DenseSet<Value> users; // saved values
+  llvm::DenseSet<Value> users;                             // saved values
+  std::vector<std::pair<Operation *, Operation *>> copies; // of recomputed ops, operands first
   int64_t total = 0;
 };
 

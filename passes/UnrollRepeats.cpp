@@ -15,7 +15,8 @@ void unroll(RepeatOp repeat) {
   OpBuilder builder(repeat);
   Block &body = repeat.getBody().front();
   SmallVector<Value> carried(repeat.getInits());
-  for (int64_t iteration = 0, times = repeat.getTimes(); iteration < times; ++iteration) {
+  const int64_t first = repeat.getFirst(), end = first + static_cast<int64_t>(repeat.getTimes());
+  for (int64_t iteration = first; iteration < end; ++iteration) {
     std::string name = (repeat.getName() + "." + Twine(iteration)).str();
     auto scope = ScopeOp::create(builder, repeat.getLoc(), repeat.getResultTypes(),
                                  builder.getStringAttr(name), StringAttr());

@@ -4,6 +4,8 @@
 #
 #   scripts/install-deps.sh           install what is missing
 #   scripts/install-deps.sh --list    print the packages
+#   scripts/install-deps.sh --nvrtc   also NVRTC, the compiler of CUDA C++, from PyPI into build/nvrtc (100 MB), where no
+#                                     toolkit has it; scripts/test.sh does this by itself
 set -euo pipefail
 
 packages=(
@@ -23,6 +25,23 @@ if [ "${1:-}" = --list ]; then
   printf '%s\n' "${packages[@]}"
   exit 0
 fi
+
+nvrtc=0
+[ "${1:-}" = --nvrtc ] && nvrtc=1
+
+fetch_nvrtc() {
+  if compgen -G '/usr/local/cuda/lib*/libnvrtc.so.1?' >/dev/null || [ -d build/nvrtc/nvidia ]; then
+    echo "NVRTC is there already"
+    return
+  fi
+  python3 -m pip --version >/dev/null 2>&1 ||
+    { echo "error: NVRTC comes from PyPI, which needs python3-pip; run: apt-get install python3-pip" >&2; exit 1; }
+  python3 -m pip install --quiet --no-deps --target build/nvrtc 'nvidia-cuda-nvrtc>=13,<14' ||
+    { echo "error: pip could not bring nvidia-cuda-nvrtc; is there a network?" >&2; exit 1; }
+  echo "installed NVRTC in build/nvrtc"
+}
+cd "$(dirname "$0")/.."
+[ $nvrtc = 1 ] && fetch_nvrtc
 
 missing=()
 for package in "${packages[@]}"; do

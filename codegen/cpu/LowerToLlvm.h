@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codegen/cpu/Level.h"
+#include "codegen/kernel/Identity.h"
 #include "dialects/sluice/Sluice.h"
 
 #include "llvm/IR/Module.h"
@@ -11,12 +12,6 @@
 #include <vector>
 
 namespace sluice::cpu {
-
-/// A kernel to generate; `name` is unique in a library.
-struct NamedKernel {
-  std::string name;
-  KernelOp kernel;
-};
 
 /// One function a kernel, with the signature of runtime/abi/Kernel.h. Errors are emitted at the kernels.
 mlir::FailureOr<std::unique_ptr<llvm::Module>> lowerKernels(llvm::ArrayRef<NamedKernel> kernels,

@@ -39,6 +39,10 @@ bool KernelProgram::isFlat() const {
   return llvm::all_of(outputs, [&](const KernelOutput &output) { return output.index.isWhole(columns); });
 }
 
+const char *domainName(const KernelProgram &program) {
+  return program.byColumns ? "columns" : program.isFlat() ? "line" : "rows";
+}
+
 bool KernelProgram::mayOverwrite(int input, int output) const {
   const KernelOutput &target = outputs[output];
   if (!byColumns && !target.index.isWhole(columns))

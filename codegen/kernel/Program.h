@@ -80,6 +80,10 @@ struct KernelProgram {
 /// if its body holds anything else than map, reduce, broadcast, reshape and constant over that domain.
 mlir::FailureOr<KernelProgram> readKernelProgram(KernelOp kernel);
 
+/// How a kernel's domain is walked, as commands say it: "line" (rows and columns as one line), "rows",
+/// "columns".
+const char *domainName(const KernelProgram &program);
+
 /// Whether `op` can stand in a generated kernel at all.
 bool isKernelPrimitive(mlir::Operation *op);
 

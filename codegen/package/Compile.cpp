@@ -1,6 +1,8 @@
 #include "codegen/package/Compile.h"
 
 #include "codegen/cpu/Generate.h"
+#include "codegen/cuda/EmitKernel.h"
+#include "codegen/cuda/Images.h"
 #include "codegen/package/Describe.h"
 #include "dialects/plan/Plan.h"
 
@@ -22,6 +24,28 @@ std::map<std::string, KernelOp> kernelsOf(mlir::ModuleOp planned) {
   return kernels;
 }
 
+/// The kernels as CUDA C++, compiled with the library of command kinds for every target.
+Status addCudaImages(const std::vector<NamedKernel> &kernels, const CompileOptions &options,
+                     ExecutableDescription &description) {
+  if (options.cudaTargets.empty())
+    return absl::OkStatus();
+  std::vector<cuda::TranslationUnit> units;
+  for (const NamedKernel &kernel : kernels) {
+    mlir::FailureOr<cuda::TranslationUnit> unit = cuda::emitKernel(kernel);
+    if (mlir::failed(unit))
+      return failure("generated kernel '", kernel.name,
+                     "' could not be written as CUDA C++; see the messages above");
+    units.push_back(std::move(*unit));
+  }
+  SLUICE_ASSIGN_OR_RETURN(std::vector<cuda::CudaImage> images,
+                          cuda::compileImages(units, options.cudaTargets));
+  description.targets.push_back("cuda");
+  for (cuda::CudaImage &image : images)
+    description.kernels.push_back(
+        {std::move(image.target), std::move(image.image), std::move(image.source), std::move(image.kernels)});
+  return absl::OkStatus();
+}
+
 } // namespace
 
 StatusOr<std::string> compileToExecutable(mlir::ModuleOp planned, const CompileOptions &options) {
@@ -33,15 +57,16 @@ StatusOr<std::string> compileToExecutable(mlir::ModuleOp planned, const CompileO
   description.ledger = options.ledger;
   description.targets = {"cpu"};
 
-  std::vector<cpu::NamedKernel> kernels;
+  std::vector<NamedKernel> kernels;
   for (auto &[name, kernel] : kernelsOf(planned))
     kernels.push_back({name, kernel});
   SLUICE_ASSIGN_OR_RETURN(cpu::GeneratedKernels generated,
                           cpu::generateKernels(kernels, options.level, options.keepSource));
   KernelImageDescription image{generated.target, std::move(generated.image), std::move(generated.source), {}};
-  for (const cpu::NamedKernel &kernel : kernels)
+  for (const NamedKernel &kernel : kernels)
     image.kernels.push_back(kernel.name);
   description.kernels.push_back(std::move(image));
+  SLUICE_RETURN_IF_ERROR(addCudaImages(kernels, options, description));
 
   SLUICE_RETURN_IF_ERROR(checkExecutable(description, "the new executable"));
   return serializeExecutable(description);

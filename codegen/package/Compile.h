@@ -7,6 +7,7 @@
 #include "mlir/IR/BuiltinOps.h"
 
 #include <string>
+#include <vector>
 
 namespace sluice {
 
@@ -15,6 +16,7 @@ struct CompileOptions {
   std::string model;                     // the model's name; empty: the module's symbol name or "model"
   std::string producer = "sluice 0.1.0"; // program and version
   std::string ledger;                    // JSON object, or empty
+  std::vector<std::string> cudaTargets;  // "cuda:sm_80"; PTX for the lowest is added
   bool keepSource = false;               // keep the kernels' LLVM IR in the file, for reading
 };
 

@@ -1,6 +1,7 @@
 #include "dialects/interpreter/Interpreter.h"
 
 #include "dialects/interpreter/ArenaCheck.h"
+#include "dialects/interpreter/Counting.h"
 #include "dialects/sluice/Dims.h"
 #include "dialects/sluice/Notation.h"
 #include "dialects/sluice/ops/Place.h"
@@ -121,10 +122,24 @@ private:
     llvm::SmallVector<const HostTensor *> operands;
     for (Value operand : op->getOperands())
       operands.push_back(values.at(operand).get());
+    if (options.count)
+      return evaluateAndCount(op, operands);
     Evaluation evaluation(op, operands);
     if (failed(evaluable.evaluate(evaluation)))
       return mlir::failure();
     for (auto [value, tensor] : llvm::zip(op->getResults(), evaluation.takeResults()))
+      set(value, std::make_shared<HostTensor>(std::move(tensor)));
+    return success();
+  }
+
+  LogicalResult evaluateAndCount(Operation *op, llvm::ArrayRef<const HostTensor *> operands) {
+    Tally tally;
+    std::optional<std::vector<HostTensor>> results = evaluateCounting(op, operands);
+    if (!results)
+      return emitPlacedError(op)
+             << "cannot be counted while it runs: it has no counting meaning (Counting.h)";
+    options.count(op, tally.counts());
+    for (auto [value, tensor] : llvm::zip(op->getResults(), *results))
       set(value, std::make_shared<HostTensor>(std::move(tensor)));
     return success();
   }
@@ -166,7 +181,8 @@ private:
 
   LogicalResult executeRepeat(RepeatOp repeat) {
     llvm::SmallVector<Tensor> carried = valuesOf(repeat.getInits());
-    for (int64_t i = 0; i < static_cast<int64_t>(repeat.getTimes()); ++i) {
+    const int64_t first = static_cast<int64_t>(repeat.getFirst());
+    for (int64_t i = first; i < first + static_cast<int64_t>(repeat.getTimes()); ++i) {
       LogicalResult result = inPath(joinPath(repeat.getName(), std::to_string(i)), [&]() -> LogicalResult {
         FailureOr<llvm::SmallVector<Tensor>> yields = runBody(repeat.getBody().front(), carried);
         if (succeeded(yields))
@@ -184,6 +200,8 @@ private:
   /// Rows do not see each other inside of `experts`, so each expert may compute all rows; its own ones are
   /// kept.
   LogicalResult executeExperts(ExpertsOp op) {
+    if (options.count)
+      return emitPlacedError(op) << "counting needs opened experts: run the phases up to flatten first";
     Tensor buffer = values.at(op.getRouting());
     RoutingView routing(*buffer, routingTypeOf(op.getRouting()));
     llvm::SmallVector<Tensor> inputs = valuesOf(op.getInputs());
@@ -294,8 +312,11 @@ private:
     if (failed(checkShape(op, name, *state, accumulate.getValue().getType())))
       return mlir::failure();
     const HostTensor &added = *values.at(accumulate.getValue());
+    Tally tally;
     for (int64_t i = 0; i < state->size(); ++i)
-      (*state)[i] += added[i];
+      (*state)[i] = (Scalar((*state)[i]) + added[i]).value;
+    if (options.count)
+      options.count(op, tally.counts());
     return success();
   }
 

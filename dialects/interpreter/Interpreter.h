@@ -1,6 +1,7 @@
 // The oracle: runs a graph of a module after any phase, op by op, in float64 with plain loops.
 #pragma once
 
+#include "dialects/interfaces/Counts.h"
 #include "dialects/interfaces/Evaluation.h"
 #include "runtime/support/Status.h"
 
@@ -22,6 +23,9 @@ struct InterpreterOptions {
   /// Called after each op of the graph's own body (after *plan*: each command) with its results, in program
   /// order.
   std::function<void(mlir::Operation *, llvm::ArrayRef<const HostTensor *>)> observe;
+  /// Counting mode, for graphs after *flatten*: ops run with counting scalars (Counting.h), and each
+  /// execution of an op is reported with what it did. An op without a counting meaning is an error.
+  std::function<void(mlir::Operation *, const ClassCounts &)> count;
 };
 
 /// Runs graphs of one module. Types must be static (after *bind*).

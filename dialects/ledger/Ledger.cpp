@@ -1,7 +1,10 @@
 #include "dialects/ledger/Ledger.h"
 
+#include "dialects/ledger/Executed.h"
+#include "dialects/ledger/Traffic.h"
 #include "dialects/sluice/Notation.h"
 #include "dialects/sluice/ops/Place.h"
+#include "runtime/abi/Tiles.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -18,6 +21,11 @@ const char *const ledgerConvention =
     "norms, softmax, activations: other classes | experts: ideal top-k (dense: all experts) | "
     "masks: kept weights (dense: all) | backward: from the graph | recompute: apart | optimizer: apart | "
     "parameters: every storage once";
+const char *const ledgerConventionLine =
+    "multiply-add = 2 FLOP | attention causal exact | head in | lookup 0 | experts top-k | masks kept";
+
+const std::vector<std::string> parameterRoles = {"embedding", "position", "head",   "attention", "mlp",
+                                                 "expert",    "shared",   "router", "norm",      "bias"};
 
 namespace {
 
@@ -46,23 +54,31 @@ bool isExpertsOwnLinear(Operation *op, ExpertsOp experts) {
 
 ParameterCounts countParameters(ModuleOp module) {
   ParameterCounts counts;
+  for (const std::string &role : parameterRoles)
+    counts.byRole[role] = counts.activeByRole[role] = 0;
   std::vector<ParameterInfo> parameters = parametersOf(module);
   bool tied = llvm::none_of(parameters, [](const ParameterInfo &info) { return info.kind == "head"; });
   for (const ParameterInfo &info : parameters) {
-    auto size = static_cast<Count>(info.type.getNumElements());
+    Count size = 1;
+    for (int64_t extent : info.type.getShape())
+      size *= extent;
     Count active =
         info.experts > 0 ? size / static_cast<Count>(info.experts) * static_cast<Count>(info.active) : size;
-    bool isInputTable = info.kind == "embedding", isTable = isInputTable || info.kind == "head";
+    // Learned positions are an input table too, and never the head.
+    bool isPositions = info.kind == "position", isEmbedding = info.kind == "embedding";
+    bool isTable = isEmbedding || isPositions || info.kind == "head";
     counts.total += size;
     counts.nonzero += size;
     counts.active += active;
-    counts.activeWithoutInputTable += isInputTable && !tied ? 0 : active;
+    counts.activeWithoutInputTable += (isEmbedding && !tied) || isPositions ? 0 : active;
     counts.nonEmbedding += isTable ? 0 : size;
     counts.activeNonEmbedding += isTable ? 0 : active;
     counts.byRole[info.kind] += size;
-    counts
-        .byPath[info.name.substr(0, info.name.rfind('.') == std::string::npos ? 0 : info.name.rfind('.'))] +=
-        size;
+    counts.activeByRole[info.kind] += active;
+    const size_t dot = info.name.rfind('.');
+    const std::string path = info.name.substr(0, dot == std::string::npos ? 0 : dot);
+    counts.byPath[path] += size;
+    counts.activeByPath[path] += active;
   }
   return counts;
 }
@@ -78,6 +94,13 @@ public:
   }
 
   Status finish() const {
+    for (const LedgerRow &row : ledger.rows)
+      for (const CountClass &countClass : countClasses)
+        for (const ClassCounts *counts :
+             {&row.counts.ideal, &row.counts.dense, &row.counts.recompute, &row.executed})
+          if ((counts->*countClass.member).isOverflow())
+            return failure("the count of ", row.op, " in ", row.path.empty() ? "@" + row.graph : row.path,
+                           " (", countClass.name, ") does not fit into 128 bits; use smaller sizes");
     if (!unbound.empty())
       return usageError("counting needs numbers for all sizes, found ", unbound,
                         "; bind the names first (--bind batch=...,seq=...)");
@@ -118,8 +141,12 @@ private:
       return;
     }
     OpCounts counts = countable.count();
+    ClassCounts executed = executedCounts(op, counts);
     if (isExpertsOwnLinear(op, place.experts)) {
       auto routing = cast<RoutingType>(ExpertsOp(place.experts).getRouting().getType());
+      executed.contraction +=
+          paddingOfProduct(counts.ideal.contraction, Count(routing.tokenCount()) * routing.getTopK(),
+                           routing.getExperts(), tiles::groupedRows);
       counts.dense = dividedBy(counts.dense.times(static_cast<Count>(routing.getExperts())),
                                static_cast<Count>(routing.getTopK()));
     }
@@ -127,6 +154,9 @@ private:
     ++row.executions;
     row.counts += counts;
     row.fullAttention += isa<AttentionOp, AttentionGradientOp>(op) ? counts.dense : counts.ideal;
+    row.executed += executed;
+    row.bytes += bytesOf(op);
+    row.executedBytes += traffic.bytesOf(op);
     ledger.hasBackward |= row.direction == "backward";
   }
 
@@ -136,7 +166,7 @@ private:
         index.try_emplace({graph.str(), place.path, place.role, place.direction, name}, ledger.rows.size());
     if (isNew)
       ledger.rows.push_back(
-          {graph.str(), place.path, place.layer, place.role, place.direction, name, 0, {}, {}});
+          {graph.str(), place.path, place.layer, place.role, place.direction, name, 0, {}, {}, {}, 0, 0});
     return ledger.rows[known->second];
   }
 
@@ -144,7 +174,28 @@ private:
   std::map<std::array<std::string, 5>, size_t> index;
   std::map<std::string, Uncounted> uncounted;
   std::string unbound;
+  BorderTraffic traffic;
 };
+
+/// Batch and sequence from the shape of the graph's input `tokens`, the step's tokens from the training
+/// section.
+void readSizes(ModuleOp module, Ledger &ledger) {
+  for (auto graph : module.getOps<GraphOp>()) {
+    if (graph.getSymName() != ledger.trainingGraph)
+      continue;
+    for (auto [name, argument] : llvm::zip(graph.getInputNames(), graph.getBlock()->getArguments())) {
+      auto type = dyn_cast<RankedTensorType>(argument.getType());
+      if (cast<StringAttr>(name).getValue() == "tokens" && type && type.getRank() == 2 &&
+          type.hasStaticShape())
+        ledger.batch = type.getDimSize(0), ledger.sequence = type.getDimSize(1);
+    }
+  }
+  if (auto training = module->getAttrOfType<DictionaryAttr>("sluice.training"))
+    if (auto tokens = training.getAs<IntegerAttr>("batch_tokens"))
+      ledger.stepTokens = tokens.getInt();
+}
+
+} // namespace
 
 bool isRoutingOp(llvm::StringRef op) {
   return llvm::is_contained({"route", "route_gradient", "dispatch", "combine", "combine_gate_gradient",
@@ -153,7 +204,24 @@ bool isRoutingOp(llvm::StringRef op) {
                             op);
 }
 
-} // namespace
+Count ParameterCounts::router() const {
+  auto found = byRole.find("router");
+  return found == byRole.end() ? Count(0) : found->second;
+}
+
+ParameterCounts ParameterCounts::withoutRouter() const {
+  // Every token uses the whole router, so it is as much of the active parameters as of the total.
+  ParameterCounts without = *this;
+  for (Count ParameterCounts::*member :
+       {&ParameterCounts::total, &ParameterCounts::active, &ParameterCounts::activeWithoutInputTable,
+        &ParameterCounts::activeNonEmbedding, &ParameterCounts::nonEmbedding, &ParameterCounts::nonzero})
+    without.*member -= router();
+  without.byRole.erase("router");
+  without.activeByRole.erase("router");
+  without.byPath.clear();
+  without.activeByPath.clear();
+  return without;
+}
 
 LedgerSum Ledger::sum(const std::function<bool(const LedgerRow &)> &wanted) const {
   LedgerSum sum;
@@ -170,7 +238,10 @@ LedgerSum Ledger::backward() const {
   return sum([](const LedgerRow &row) { return row.direction == "backward"; });
 }
 LedgerSum Ledger::training() const {
-  return sum([](const LedgerRow &row) { return row.direction == "forward" || row.direction == "backward"; });
+  LedgerSum result =
+      sum([](const LedgerRow &row) { return row.direction == "forward" || row.direction == "backward"; });
+  result.executed += recompute().executed;
+  return result;
 }
 
 LedgerSum Ledger::recompute() const {
@@ -184,6 +255,7 @@ LedgerSum Ledger::recompute() const {
     result.counts.ideal += row.counts.recompute;
     result.counts.dense += row.counts.recompute;
     result.fullAttention += row.counts.recompute;
+    result.executed += row.counts.recompute;
   }
   return result;
 }
@@ -192,6 +264,14 @@ LedgerSum Ledger::optimizer() const {
   LedgerSum result;
   for (const LedgerRow &row : rows)
     if (row.graph == "apply")
+      result += row;
+  return result;
+}
+
+LedgerSum Ledger::maskUpdate() const {
+  LedgerSum result;
+  for (const LedgerRow &row : rows)
+    if (row.graph == "update_topology")
       result += row;
   return result;
 }
@@ -217,6 +297,7 @@ StatusOr<Ledger> makeLedger(ModuleOp module) {
   for (const char *preferred : {"model", "accumulate"})
     if (names.contains(preferred))
       ledger.trainingGraph = preferred;
+  readSizes(module, ledger);
   return ledger;
 }
 

@@ -1,4 +1,4 @@
-#include "dialects/ledger/Ledger.h"
+#include "dialects/ledger/LedgerReport.h"
 
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
@@ -6,85 +6,145 @@
 namespace sluice {
 namespace {
 
-llvm::json::Object classesOf(const ClassCounts &counts) {
-  return llvm::json::Object{{"contraction", toDecimal(counts.contraction)},
-                            {"add", toDecimal(counts.add)},
-                            {"multiply", toDecimal(counts.multiply)},
-                            {"divide", toDecimal(counts.divide)},
-                            {"transcendental", toDecimal(counts.transcendental)},
-                            {"compare", toDecimal(counts.compare)},
-                            {"index", toDecimal(counts.index)}};
-}
+using llvm::json::Array;
+using llvm::json::Object;
 
-/// `ideal`, `dense` and `full_attention` are contractions; `classes` has every class of the ideal count.
-llvm::json::Object sumOf(const LedgerSum &sum) {
-  return llvm::json::Object{{"ideal", toDecimal(sum.counts.ideal.contraction)},
-                            {"dense", toDecimal(sum.counts.dense.contraction)},
-                            {"full_attention", toDecimal(sum.fullAttention.contraction)},
-                            {"classes", classesOf(sum.counts.ideal)}};
-}
+/// Writes counts of the training graph and of the optimizer at the report's scale.
+class Writer {
+public:
+  explicit Writer(const LedgerScale &scale) : scale(scale) {}
 
-/// One table: rows of the training graph grouped by a key, in order of first appearance.
-llvm::json::Array tableOf(const Ledger &ledger, const std::function<std::string(const LedgerRow &)> &key) {
-  std::vector<std::string> order;
-  std::map<std::string, std::map<std::string, LedgerSum>> groups;
-  std::map<std::string, int64_t> executions;
-  for (const LedgerRow &row : ledger.rows) {
-    if (row.graph != ledger.trainingGraph)
-      continue;
-    std::string name = key(row);
-    if (groups.find(name) == groups.end())
-      order.push_back(name);
-    groups[name][row.direction] += row;
-    executions[name] += row.executions;
+  std::string number(Count count, bool optimizer = false) const {
+    return toDecimal(optimizer ? scale.optimizer(count) : scale.training(count));
   }
-  llvm::json::Array table;
-  for (const std::string &name : order) {
-    llvm::json::Object entry{{"name", name}, {"executions", std::to_string(executions[name])}};
-    for (const auto &[direction, sum] : groups[name])
-      entry[direction] = sumOf(sum);
-    table.push_back(std::move(entry));
-  }
-  return table;
-}
 
-llvm::json::Object byName(const std::map<std::string, Count> &counts) {
-  llvm::json::Object object;
+  Object classes(const ClassCounts &counts, bool optimizer) const {
+    Object object;
+    for (const CountClass &countClass : countClasses)
+      object[countClass.name] = number(counts.*countClass.member, optimizer);
+    return object;
+  }
+
+  /// Only the classes that occur.
+  Object present(const ClassCounts &counts, bool optimizer) const {
+    Object object;
+    for (const CountClass &countClass : countClasses)
+      if (counts.*countClass.member != 0)
+        object[countClass.name] = number(counts.*countClass.member, optimizer);
+    return object;
+  }
+
+  Object sum(const LedgerSum &sum, bool optimizer = false) const {
+    return Object{{"ideal", number(sum.counts.ideal.contraction, optimizer)},
+                  {"executed", number(sum.executed.contraction, optimizer)},
+                  {"dense", number(sum.counts.dense.contraction, optimizer)},
+                  {"full_attention", number(sum.fullAttention.contraction, optimizer)},
+                  {"bytes", number(sum.bytes, optimizer)},
+                  {"executed_bytes", number(sum.executedBytes, optimizer)},
+                  {"classes", classes(sum.counts.ideal, optimizer)},
+                  {"executed_classes", classes(sum.executed, optimizer)},
+                  {"dense_classes", classes(sum.counts.dense, optimizer)}};
+  }
+
+  Object row(const LedgerRow &row) const {
+    const bool optimizer = row.graph == "apply";
+    return Object{{"graph", row.graph},
+                  {"path", row.path},
+                  {"layer", row.layer},
+                  {"role", row.role},
+                  {"direction", row.direction},
+                  {"op", row.op},
+                  {"executions", number(row.executions, optimizer)},
+                  {"ideal", present(row.counts.ideal, optimizer)},
+                  {"executed", present(row.executed, optimizer)},
+                  {"dense", present(row.counts.dense, optimizer)},
+                  {"recompute", present(row.counts.recompute, optimizer)},
+                  {"full_attention", present(row.fullAttention, optimizer)},
+                  {"bytes", number(row.bytes, optimizer)},
+                  {"executed_bytes", number(row.executedBytes, optimizer)}};
+  }
+
+private:
+  const LedgerScale &scale;
+};
+
+Object byName(const std::map<std::string, Count> &counts) {
+  Object object;
   for (const auto &[name, count] : counts)
     object[name] = toDecimal(count);
   return object;
 }
 
+Object totalsOf(const ParameterCounts &counts) {
+  return Object{{"total", toDecimal(counts.total)},
+                {"active", toDecimal(counts.active)},
+                {"active_without_input_table", toDecimal(counts.activeWithoutInputTable)},
+                {"active_non_embedding", toDecimal(counts.activeNonEmbedding)},
+                {"non_embedding", toDecimal(counts.nonEmbedding)},
+                {"nonzero", toDecimal(counts.nonzero)}};
+}
+
 } // namespace
 
 std::string ledgerJson(const Ledger &ledger) {
-  const ParameterCounts &parameters = ledger.parameters;
-  llvm::json::Object flops{{"forward", sumOf(ledger.forward())}, {"routing", sumOf(ledger.routing())}};
+  return ledgerJson(ledger, LedgerScale());
+}
+
+std::string ledgerJson(const Ledger &ledger, const LedgerScale &scale) {
+  const Writer writer(scale);
+  Object parameters = totalsOf(ledger.parameters);
+  parameters["without_router"] = totalsOf(ledger.parameters.withoutRouter());
+  parameters["by_role"] = byName(ledger.parameters.byRole);
+  parameters["active_by_role"] = byName(ledger.parameters.activeByRole);
+  parameters["by_path"] = byName(ledger.parameters.byPath);
+  parameters["active_by_path"] = byName(ledger.parameters.activeByPath);
+  Object flops{{"forward", writer.sum(ledger.forward())},
+               {"routing", writer.sum(ledger.routing())},
+               {"mask_update", writer.sum(ledger.maskUpdate())}};
   if (ledger.hasBackward) {
-    flops["backward"] = sumOf(ledger.backward());
-    flops["training"] = sumOf(ledger.training());
-    flops["recompute"] = sumOf(ledger.recompute());
-    flops["optimizer"] = sumOf(ledger.optimizer());
+    flops["backward"] = writer.sum(ledger.backward());
+    flops["training"] = writer.sum(ledger.training());
+    flops["recompute"] = writer.sum(ledger.recompute());
+    flops["optimizer"] = writer.sum(ledger.optimizer(), true);
   }
-  llvm::json::Object root{
-      {"convention", ledgerConvention},
-      {"parameters",
-       llvm::json::Object{{"total", toDecimal(parameters.total)},
-                          {"active", toDecimal(parameters.active)},
-                          {"active_without_input_table", toDecimal(parameters.activeWithoutInputTable)},
-                          {"active_non_embedding", toDecimal(parameters.activeNonEmbedding)},
-                          {"non_embedding", toDecimal(parameters.nonEmbedding)},
-                          {"nonzero", toDecimal(parameters.nonzero)},
-                          {"by_role", byName(parameters.byRole)},
-                          {"by_path", byName(parameters.byPath)}}},
-      {"flops", std::move(flops)},
-      {"by_op", tableOf(ledger, [](const LedgerRow &row) { return row.op; })},
-      {"by_layer", tableOf(ledger, [](const LedgerRow &row) { return std::to_string(row.layer); })},
-      {"by_path", tableOf(ledger, [](const LedgerRow &row) { return row.path; })},
-      {"by_role", tableOf(ledger, [](const LedgerRow &row) { return row.role; })}};
+  Array rows;
+  for (const LedgerRow &row : ledger.rows)
+    rows.push_back(writer.row(row));
+  Object root{{"schema", 1},
+              {"convention", ledgerConvention},
+              {"per", scale.unit},
+              {"sizes", Object{{"batch", toDecimal(ledger.batch)},
+                               {"sequence", toDecimal(ledger.sequence)},
+                               {"step_tokens", toDecimal(ledger.stepTokens)}}},
+              {"training_graph", ledger.trainingGraph},
+              {"parameters", std::move(parameters)},
+              {"flops", std::move(flops)},
+              {"rows", std::move(rows)}};
   std::string text;
   llvm::raw_string_ostream stream(text);
-  stream << llvm::formatv("{0:2}", llvm::json::Value(std::move(root))) << "\n";
+  stream << llvm::formatv("{0:1}", llvm::json::Value(std::move(root))) << "\n";
+  return text;
+}
+
+std::string ledgerCsv(const Ledger &ledger, const LedgerScale &scale) {
+  const Writer writer(scale);
+  std::string text = "graph,path,layer,role,direction,op,executions";
+  for (const char *reading : {"ideal", "executed", "dense", "recompute"})
+    for (const CountClass &countClass : countClasses)
+      text += std::string(",") + reading + "_" + countClass.name;
+  text += ",full_attention,bytes,executed_bytes\n";
+  for (const LedgerRow &row : ledger.rows) {
+    const bool optimizer = row.graph == "apply";
+    text += row.graph + "," + row.path + "," + std::to_string(row.layer) + "," + row.role + "," +
+            row.direction + "," + row.op + "," + writer.number(row.executions, optimizer);
+    for (const ClassCounts *counts :
+         {&row.counts.ideal, &row.executed, &row.counts.dense, &row.counts.recompute})
+      for (const CountClass &countClass : countClasses)
+        text += "," + writer.number(counts->*countClass.member, optimizer);
+    for (Count count : {row.fullAttention.contraction, row.bytes, row.executedBytes})
+      text += "," + writer.number(count, optimizer);
+    text += "\n";
+  }
   return text;
 }
 

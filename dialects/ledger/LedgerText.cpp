@@ -1,173 +1,178 @@
-#include "dialects/ledger/Ledger.h"
+// The default report: a header, the tree of modules, the totals.
+#include "dialects/ledger/LedgerFormat.h"
+#include "dialects/ledger/LedgerReport.h"
+#include "dialects/ledger/LedgerTable.h"
 
-#include "llvm/ADT/SmallVector.h"
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringRef.h"
+#include "absl/strings/str_format.h"
 
 #include <algorithm>
-#include <set>
 
 namespace sluice {
 namespace {
 
-constexpr size_t labelWidth = 34, numberWidth = 20, shortWidth = 12;
+constexpr size_t nameWidth = 26, countWidth = 10, flopsWidth = 11, barWidth = 10;
 
-std::string left(std::string text, size_t width) {
-  if (text.size() > width)
-    text = text.substr(0, width - 2) + "..";
-  return text + std::string(width - text.size(), ' ');
-}
-std::string right(const std::string &text, size_t width) {
-  return std::string(text.size() < width ? width - text.size() : 0, ' ') + text;
-}
-
-/// `layers.3.attn` becomes `layers.*.attn`: equal layers share a line.
-std::string withoutNumbers(llvm::StringRef path) {
-  llvm::SmallVector<llvm::StringRef> parts;
-  path.split(parts, '.', -1, false);
-  for (llvm::StringRef &part : parts)
-    if (llvm::all_of(part, llvm::isDigit))
-      part = "*";
-  return llvm::join(parts, ".");
-}
-
-/// What one line of the tree shows, summed over layers.
-struct Line {
-  Count parameters = 0, forward = 0, backward = 0, other = 0;
-  Line &operator+=(const Line &line) {
-    parameters += line.parameters, forward += line.forward, backward += line.backward, other += line.other;
-    return *this;
-  }
-};
-
-/// Everything that is not a contraction and no index work.
-Count elementwise(const ClassCounts &counts) {
-  return counts.add + counts.multiply + counts.divide + counts.transcendental + counts.compare;
-}
-
-/// Lines by path, every module including what is inside of it.
-std::map<std::string, Line> linesOf(const Ledger &ledger, std::vector<std::string> &order) {
-  std::map<std::string, Line> own;
-  auto lineOf = [&](const std::string &path) -> Line & {
-    std::string name = withoutNumbers(path);
-    if (own.find(name) == own.end())
-      order.push_back(name);
-    return own[name];
+std::string moduleLine(const ModuleNode &node, size_t level, Count whole, const LedgerScale &scale) {
+  std::string name = std::string(2 * level, ' ') + node.name;
+  if (node.instances > 1)
+    name += " x" + std::to_string(node.instances);
+  auto flops = [&](Count count) {
+    return rightColumn(count == 0 ? "-" : shortUnit(scale.training(count)), flopsWidth);
   };
-  for (const LedgerRow &row : ledger.rows) {
-    if (row.graph != ledger.trainingGraph)
-      continue;
-    Line &line = lineOf(row.path);
-    line.other += elementwise(row.counts.ideal);
-    (row.direction == "backward" ? line.backward : line.forward) +=
-        row.direction == "recompute" ? 0 : row.counts.ideal.contraction;
-  }
-  for (const auto &[path, count] : ledger.parameters.byPath)
-    lineOf(path).parameters += count;
-  std::map<std::string, Line> lines;
-  std::vector<std::string> all;
-  for (const std::string &path : order) {
-    llvm::SmallVector<llvm::StringRef> parts;
-    llvm::StringRef(path).split(parts, '.', -1, false);
-    for (size_t depth = parts.empty() ? 0 : 1; depth <= parts.size(); ++depth) {
-      std::string prefix = llvm::join(parts.begin(), parts.begin() + depth, ".");
-      if (lines.find(prefix) == lines.end())
-        all.push_back(prefix);
-      lines[prefix] += own[path];
-    }
-  }
-  order = std::move(all);
-  return lines;
+  auto parameters = [&](Count count) {
+    return rightColumn(count == 0 ? "-" : shortCount(count), countWidth);
+  };
+  const Count part = node.total.contractions();
+  return leftColumn(name, nameWidth) + parameters(node.total.parameters) + parameters(node.total.active) +
+         flops(node.total.forward.counts.ideal.contraction) +
+         flops(node.total.backward.counts.ideal.contraction) + flops(node.total.elementwise()) + "  " +
+         percentBar(part, whole, barWidth) + rightColumn(percent(part, whole), 7) + "\n";
 }
 
-std::string totalLine(const std::string &label, Count exact) {
-  return "  " + left(label, labelWidth) + right(groupedDigits(exact), 28) +
-         right(withUnit(exact), shortWidth) + "\n";
+/// The lines of a node's children; a node that has one kind of child only (`layers` and `*`) shares its line.
+void childLines(const ModuleNode &node, size_t level, int depth, Count whole, const LedgerScale &scale,
+                std::string &text) {
+  if (depth <= 0)
+    return;
+  for (const ModuleNode &child : node.children) {
+    ModuleNode shown = child;
+    while (shown.children.size() == 1 && shown.children.front().name == "*") {
+      ModuleNode inner = shown.children.front();
+      inner.name = shown.name;
+      shown = std::move(inner);
+    }
+    text += moduleLine(shown, level, whole, scale);
+    childLines(shown, level + 1, depth - 1, whole, scale, text);
+  }
+}
+
+std::string treeText(const Ledger &ledger, const ReportOptions &options) {
+  const ModuleNode root = moduleTree(ledger, /*mergeLayers=*/true);
+  std::string text = leftColumn("module", nameWidth) + rightColumn("params", countWidth) +
+                     rightColumn("active", countWidth) + rightColumn("fwd FLOP", flopsWidth) +
+                     rightColumn("bwd FLOP", flopsWidth) + rightColumn("other FLOP", flopsWidth) +
+                     "  share\n";
+  const Count whole = root.total.contractions();
+  text += moduleLine(root, 0, whole, options.scale);
+  childLines(root, 1, options.depth, whole, options.scale, text);
+  return text;
+}
+
+constexpr size_t labelWidth = 25, totalWidth = 25;
+
+std::string totalsLine(const std::string &label, std::initializer_list<std::string> cells) {
+  std::string text = leftColumn(label, labelWidth);
+  for (const std::string &cell : cells)
+    text += rightColumn(cell, totalWidth);
+  return text + "\n";
+}
+
+std::string parameterLines(const ParameterCounts &all) {
+  const ParameterCounts without = all.withoutRouter();
+  const bool routed = all.router() != 0;
+  std::string text =
+      totalsLine("parameters", {"with router", routed ? "without router" : "", routed ? "router" : ""});
+  auto line = [&](const std::string &label, Count ParameterCounts::*member) {
+    auto cell = [&](Count count) { return bothForms(count, shortCount(count), totalWidth); };
+    text += totalsLine("  " + label, {cell(all.*member), routed ? cell(without.*member) : "",
+                                      routed && label == "total" ? cell(all.router()) : ""});
+  };
+  line("total", &ParameterCounts::total);
+  line("active", &ParameterCounts::active);
+  line("active, no input table", &ParameterCounts::activeWithoutInputTable);
+  line("active, no tables", &ParameterCounts::activeNonEmbedding);
+  line("nonzero", &ParameterCounts::nonzero);
+  return text;
+}
+
+std::string flopsLines(const Ledger &ledger, const LedgerScale &scale) {
+  std::string text = totalsLine("FLOP in contractions", {"ideal", "executed", "dense"});
+  auto line = [&](const std::string &label, Count ideal, Count executed, Count dense,
+                  bool optimizer = false) {
+    auto cell = [&](Count count) {
+      const Count scaled = optimizer ? scale.optimizer(count) : scale.training(count);
+      return bothForms(scaled, shortUnit(scaled), totalWidth);
+    };
+    text += totalsLine("  " + label, {cell(ideal), cell(executed), cell(dense)});
+  };
+  auto contractions = [&](const std::string &label, const LedgerSum &sum) {
+    line(label, sum.counts.ideal.contraction, sum.executed.contraction, sum.counts.dense.contraction);
+  };
+  contractions("forward", ledger.forward());
+  if (ledger.hasBackward) {
+    contractions("backward", ledger.backward());
+    contractions("training", ledger.training());
+    contractions("recompute (apart)", ledger.recompute());
+  }
+  if (LedgerSum routing = ledger.routing(); routing.counts.ideal.contraction != 0)
+    contractions("routing (part of these)", routing);
+  const LedgerSum sum = ledger.hasBackward ? ledger.training() : ledger.forward();
+  line("attention in full", sum.fullAttention.contraction, sum.executed.contraction,
+       sum.counts.dense.contraction);
+  line("other FLOP", sum.counts.ideal.elementwise(), sum.executed.elementwise(),
+       sum.counts.dense.elementwise());
+  if (ledger.hasBackward) {
+    const LedgerSum optimizer = ledger.optimizer();
+    line("optimizer, a step", optimizer.counts.ideal.arithmetic(), optimizer.executed.arithmetic(),
+         optimizer.counts.dense.arithmetic(), true);
+  }
+  return text;
 }
 
 } // namespace
 
-std::string groupedDigits(Count count) {
-  std::string digits = toDecimal(count);
-  for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<size_t>(at), ",");
-  return digits;
+double rooflineSeconds(const LedgerEntry &entry, const MachineRates &machine) {
+  return std::max(static_cast<double>(entry.executed()) / machine.flops,
+                  static_cast<double>(entry.bytes()) / machine.bandwidth);
 }
 
-std::string withUnit(Count count) {
-  static constexpr llvm::StringLiteral prefixes[] = {"", " k", " M", " G", " T", " P", " E", " Z", " Y"};
-  size_t prefix = 0;
-  auto value = static_cast<double>(count);
-  while (value >= 999.95 && prefix + 1 < std::size(prefixes)) {
-    value /= 1000;
-    ++prefix;
-  }
-  if (prefix == 0)
-    return toDecimal(count);
-  return absl::StrFormat("%.*f", value < 10 ? 3 : value < 100 ? 2 : 1, value) + prefixes[prefix].str();
+double rooflineSeconds(const Ledger &ledger, const MachineRates &machine) {
+  double seconds = 0;
+  for (const LedgerRow &row : ledger.rows)
+    if (row.graph == ledger.trainingGraph) {
+      LedgerEntry entry;
+      entry.add(row);
+      seconds += rooflineSeconds(entry, machine);
+    }
+  return seconds;
+}
+
+std::string reportHeader(const Ledger &ledger, const ReportOptions &options) {
+  std::string text = std::string(ledgerConventionLine) + "\n";
+  std::string sizes;
+  if (ledger.batch != 0)
+    sizes = "; micro-batch " + groupedDigits(ledger.batch) + " x " + groupedDigits(ledger.sequence) + " = " +
+            groupedDigits(ledger.batch * ledger.sequence) + " tokens";
+  return text + "per " + options.scale.unit + sizes + "\n\n";
+}
+
+static std::string machineLines(const Ledger &ledger, const MachineRates &machine) {
+  LedgerEntry all;
+  for (const LedgerRow &row : ledger.rows)
+    if (row.graph == ledger.trainingGraph)
+      all.add(row);
+  const double executed = static_cast<double>(all.executed()), bytes = static_cast<double>(all.bytes());
+  return absl::StrFormat("\nroofline of a micro-batch: at least %s, at %sFLOP/s and %sB/s\n"
+                         "  %sB moved, %.4g FLOP a byte; the machine's ridge is at %.4g\n",
+                         secondsText(rooflineSeconds(ledger, machine)),
+                         shortUnit(static_cast<uint64_t>(machine.flops)),
+                         shortUnit(static_cast<uint64_t>(machine.bandwidth)), shortUnit(all.bytes()),
+                         bytes > 0 ? executed / bytes : 0.0, machine.flops / machine.bandwidth);
 }
 
 std::string ledgerText(const Ledger &ledger) {
-  const ParameterCounts &parameters = ledger.parameters;
-  std::string text;
-  // The convention, wrapped at its bars.
-  std::string line;
-  llvm::SmallVector<llvm::StringRef> parts;
-  llvm::StringRef(ledgerConvention).split(parts, " | ");
-  for (llvm::StringRef part : parts) {
-    if (!line.empty() && line.size() + part.size() + 3 > 98) {
-      text += line + "\n";
-      line.clear();
-    }
-    line += (line.empty() ? "" : " | ") + part.str();
-  }
-  text += line + "\n\nparameters\n";
-  text += totalLine("total", parameters.total);
-  text += totalLine("active", parameters.active);
-  text += totalLine("active without input table", parameters.activeWithoutInputTable);
-  text += totalLine("active without tables", parameters.activeNonEmbedding);
-  text += totalLine("nonzero", parameters.nonzero);
+  return ledgerText(ledger, ReportOptions());
+}
 
-  text += "\nFLOPs of one micro-batch (contractions)\n";
-  text += totalLine("forward", ledger.forward().counts.ideal.contraction);
-  text += totalLine("  attention in full", ledger.forward().fullAttention.contraction);
-  text += totalLine("  dense, all experts", ledger.forward().counts.dense.contraction);
-  if (ledger.hasBackward) {
-    text += totalLine("backward", ledger.backward().counts.ideal.contraction);
-    text += totalLine("training", ledger.training().counts.ideal.contraction);
-    text += totalLine("  attention in full", ledger.training().fullAttention.contraction);
-    text += totalLine("  dense, all experts", ledger.training().counts.dense.contraction);
-    text += totalLine("recompute (apart)", ledger.recompute().counts.ideal.contraction);
-    text += totalLine("optimizer (elementwise, a step)", elementwise(ledger.optimizer().counts.ideal));
-  }
-
-  text += "\n" + left("module (layers summed)", labelWidth + 2) + right("parameters", numberWidth) +
-          right("forward", shortWidth) + right("backward", shortWidth) +
-          right("other FLOPs", shortWidth + 2) + "\n";
-  std::vector<std::string> order;
-  std::map<std::string, Line> lines = linesOf(ledger, order);
-  // Depth first, children in order of first appearance.
-  std::set<std::string> shown;
-  std::function<void(const std::string &, size_t)> show = [&](const std::string &path, size_t depth) {
-    if (!shown.insert(path).second)
-      return;
-    const Line &values = lines[path];
-    size_t dot = path.rfind('.');
-    std::string label = path.empty()               ? "(outside of modules)"
-                        : dot == std::string::npos ? path
-                                                   : path.substr(dot + 1);
-    text += left(std::string(2 * depth, ' ') + label, labelWidth + 2) +
-            right(groupedDigits(values.parameters), numberWidth) +
-            right(withUnit(values.forward), shortWidth) + right(withUnit(values.backward), shortWidth) +
-            right(withUnit(values.other), shortWidth + 2) + "\n";
-    for (const std::string &other : order)
-      if (!path.empty() && llvm::StringRef(other).starts_with(path + ".") &&
-          other.find('.', path.size() + 1) == std::string::npos)
-        show(other, depth + 1);
-  };
-  for (const std::string &path : order)
-    if (path.find('.') == std::string::npos)
-      show(path, 0);
+std::string ledgerText(const Ledger &ledger, const ReportOptions &options) {
+  std::string text = reportHeader(ledger, options);
+  if (options.by)
+    text += tableText(ledger, options);
+  else
+    text += treeText(ledger, options) + "\n" + parameterLines(ledger.parameters) + "\n" +
+            flopsLines(ledger, options.scale);
+  if (options.machine)
+    text += machineLines(ledger, *options.machine);
   return text;
 }
 

@@ -39,33 +39,93 @@ def Sluice_RmsNormOp : Sluice_DifferentiableOp<"rms_norm", [0, 1], [1]> {
   let hasVerifier = 1;
 }
 
-def Sluice_RopeOp : Sluice_DifferentiableOp<"rope", [], []> {
-  let summary = "Rotary positions, half-split: pair (i, i + h/2) of a head turns by position * theta^(-2i/h).";
-  let description = "x is [batch, seq, heads * head_dim]. `inverse` turns back, which is the adjoint (the rotation is orthogonal).";
-  let arguments = (ins Sluice_FloatTensor:$x, I64Attr:$heads, F64Attr:$theta, DefaultValuedAttr<BoolAttr, "false">:$inverse);
+def Sluice_LayerNormOp : Sluice_ValueOp<"layer_norm", [AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<Sluice_Differentiable, ["buildAdjoint"]>]> {
+  let summary = "y = (x - mean(x)) / sqrt(variance(x) + epsilon) (* gain) (+ bias), over the last axis.";
+  let description = [{
+    The variance is the mean of the squared distances from the mean. Gain and bias are optional (OLMo has neither). The
+    second result is the reciprocal standard deviation, [..., 1], which the adjoint reads.
+  }];
+  let arguments = (ins Sluice_FloatTensor:$x, Optional<Sluice_FloatTensor>:$gain, Optional<Sluice_FloatTensor>:$bias,
+                       F64Attr:$epsilon);
+  let results = (outs Sluice_FloatTensor:$y, Sluice_FloatTensor:$reciprocal);
+  let assemblyFormat = "$x (`gain` $gain^)? (`bias` $bias^)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// x and, where there is one, the gain.
+    ::llvm::ArrayRef<int64_t> adjointReadsOperands();
+    ::llvm::ArrayRef<int64_t> adjointReadsResults();
+  }];
+}
+
+def Sluice_PositionEmbeddingOp : Sluice_DifferentiableOp<"position_embedding", [], []> {
+  let summary = "Learned positions: y[b, s, :] = x[b, s, :] + table[s, :].";
+  let description = [{
+    x is [batch, seq, width], the table [positions, width]. A sequence longer than the table has a count but no meaning:
+    it can be counted, not run or compiled.
+  }];
+  let arguments = (ins Sluice_FloatTensor:$x, Sluice_FloatTensor:$table);
   let results = (outs Sluice_FloatTensor:$y);
   let hasVerifier = 1;
 }
 
-def Sluice_AttentionOp : Sluice_DifferentiableOp<"attention", [0, 1, 2], [0, 1]> {
-  let summary = "out = softmax(scale * q k^T) v, head by head.";
+def Sluice_PositionEmbeddingGradientOp : Sluice_ValueOp<"position_embedding_gradient"> {
+  let summary = "Adjoint of position_embedding: the sum of dy over the batch, zeros for positions that the sequence does not reach.";
+  let arguments = (ins Sluice_FloatTensor:$dy, I64Attr:$positions);
+  let results = (outs Sluice_FloatTensor:$dtable);
+}
+
+def Sluice_RopeOp : Sluice_DifferentiableOp<"rope", [], []> {
+  let summary = "Rotary positions: pair i of a head turns by position * frequency(i).";
   let description = [{
-    q is [batch, seq, heads * head_dim], k and v are [batch, seq, kv_heads * head_dim]; query head i reads key/value head
-    i / (heads / kv_heads). `causal`: position s reads positions 0..s. The second result is the logsumexp of the scaled
-    scores, [batch, heads, seq]; the adjoint recomputes the scores from it.
+    x is [batch, seq, heads * head_dim]. Of each head the elements [offset, offset + rotary_dim) turn, the others stay;
+    `rotary_dim` 0 means all from `offset` on. Pair i is (i, i + rotary_dim/2), half-split, or (2i, 2i + 1) if
+    `interleaved`. Its frequency is theta^(-2i/rotary_dim), or `frequencies[i]` where a table is stated (scaled rotary
+    positions: the table holds the scaled values). `factor` multiplies cosine and sine. `inverse` turns back with the
+    same factor, which is the adjoint.
   }];
-  let arguments = (ins Sluice_FloatTensor:$q, Sluice_FloatTensor:$k, Sluice_FloatTensor:$v, I64Attr:$heads,
-                       I64Attr:$kv_heads, BoolAttr:$causal, F64Attr:$scale);
-  let results = (outs Sluice_FloatTensor:$out, Sluice_FloatTensor:$logsumexp);
+  let arguments = (ins Sluice_FloatTensor:$x, I64Attr:$heads, F64Attr:$theta,
+                       DefaultValuedAttr<BoolAttr, "false">:$inverse, DefaultValuedAttr<I64Attr, "0">:$offset,
+                       DefaultValuedAttr<I64Attr, "0">:$rotary_dim, DefaultValuedAttr<BoolAttr, "false">:$interleaved,
+                       DefaultValuedAttr<F64Attr, "1.0">:$factor,
+                       DefaultValuedOptionalAttr<DenseF64ArrayAttr, "{}">:$frequencies);
+  let results = (outs Sluice_FloatTensor:$y);
   let hasVerifier = 1;
 }
 
+def Sluice_AttentionOp : Sluice_ValueOp<"attention", [DeclareOpInterfaceMethods<Sluice_Differentiable, ["buildAdjoint"]>]> {
+  let summary = "out = softmax(score(q, k)) v, head by head.";
+  let description = [{
+    q is [batch, seq, heads * head_dim], k is [batch, seq, kv_heads * head_dim], v is [batch, seq, kv_heads * value_dim]
+    and out is [batch, seq, heads * value_dim]; query head i reads key/value head i / (heads / kv_heads). The score of
+    position s with position t is, in this order: `scale` * <q[s], k[t]>; if `softcap` is not 0,
+    softcap * tanh(score / softcap); if there are `slopes` (ALiBi, one a head), plus slope * (t - s).
+    `causal`: position s reads positions 0..s; with a `window` W it reads s-W+1..s (0: no window). `sinks` holds one logit
+    a head that joins the denominator of the softmax and has no value. The second result is the logsumexp of the scores
+    and the sink, [batch, heads, seq]; the adjoint recomputes the scores from it.
+  }];
+  let arguments = (ins Sluice_FloatTensor:$q, Sluice_FloatTensor:$k, Sluice_FloatTensor:$v,
+                       Optional<Sluice_FloatTensor>:$sinks, I64Attr:$heads, I64Attr:$kv_heads, BoolAttr:$causal,
+                       F64Attr:$scale, DefaultValuedAttr<I64Attr, "0">:$window, DefaultValuedAttr<F64Attr, "0.0">:$softcap,
+                       DefaultValuedOptionalAttr<DenseF64ArrayAttr, "{}">:$slopes);
+  let results = (outs Sluice_FloatTensor:$out, Sluice_FloatTensor:$logsumexp);
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// q, k, v and, where there are some, the sinks.
+    ::llvm::ArrayRef<int64_t> adjointReadsOperands();
+    ::llvm::ArrayRef<int64_t> adjointReadsResults();
+  }];
+}
+
 def Sluice_AttentionGradientOp : Sluice_ValueOp<"attention_gradient"> {
-  let summary = "Adjoint of attention: dq, dk, dv.";
+  let summary = "Adjoint of attention: dq, dk, dv and, with sinks, dsinks.";
   let arguments = (ins Sluice_FloatTensor:$q, Sluice_FloatTensor:$k, Sluice_FloatTensor:$v, Sluice_FloatTensor:$out,
-                       Sluice_FloatTensor:$logsumexp, Sluice_FloatTensor:$dout, I64Attr:$heads, I64Attr:$kv_heads,
-                       BoolAttr:$causal, F64Attr:$scale);
-  let results = (outs Sluice_FloatTensor:$dq, Sluice_FloatTensor:$dk, Sluice_FloatTensor:$dv);
+                       Sluice_FloatTensor:$logsumexp, Sluice_FloatTensor:$dout, Optional<Sluice_FloatTensor>:$sinks,
+                       I64Attr:$heads, I64Attr:$kv_heads, BoolAttr:$causal, F64Attr:$scale,
+                       DefaultValuedAttr<I64Attr, "0">:$window, DefaultValuedAttr<F64Attr, "0.0">:$softcap,
+                       DefaultValuedOptionalAttr<DenseF64ArrayAttr, "{}">:$slopes);
+  let results = (outs Sluice_FloatTensor:$dq, Sluice_FloatTensor:$dk, Sluice_FloatTensor:$dv,
+                      Optional<Sluice_FloatTensor>:$dsinks);
 }
 
 def Sluice_SwiGluOp : Sluice_DifferentiableOp<"swiglu", [0, 1], []> {

@@ -32,6 +32,9 @@ ParameterInfo parameterOf(ParamOp param, const OpPlace &place) {
     llvm::SmallVector<int64_t> shape{info.experts};
     llvm::append_range(shape, info.type.getShape());
     info.type = RankedTensorType::get(shape, info.type.getElementType());
+  } else if (auto experts = param->getAttrOfType<IntegerAttr>("sluice.experts")) {
+    info.experts = experts.getInt();
+    info.active = param->getAttrOfType<IntegerAttr>("sluice.active").getInt();
   }
   return info;
 }
@@ -66,7 +69,8 @@ void visitOps(Block &block, llvm::function_ref<void(Operation *, const OpPlace &
     }
     visit(&op, own);
     if (auto repeat = dyn_cast<RepeatOp>(op)) {
-      for (int64_t i = 0; i < static_cast<int64_t>(repeat.getTimes()); ++i) {
+      const int64_t first = static_cast<int64_t>(repeat.getFirst());
+      for (int64_t i = first; i < first + static_cast<int64_t>(repeat.getTimes()); ++i) {
         OpPlace inner = own;
         inner.path = joinPath(joinPath(own.path, repeat.getName()), std::to_string(i));
         inner.layer = i;

@@ -62,7 +62,8 @@ def Sluice_ContractOp : Sluice_DifferentiableOp<"contract", [0, 1], []> {
 }
 
 def Sluice_ReshapeOp : Sluice_DifferentiableOp<"reshape", [], []> {
-  let summary = "The same elements in row-major order under another shape. One size of `shape` may be -1: what is left.";
+  let summary = "The same elements in row-major order under another shape.";
+  let description = "One size of `shape` may be -1: what is left. A size of -2 is the operand's size of the same axis, which may be named.";
   let arguments = (ins Sluice_AnyTensor:$x, DenseI64ArrayAttr:$shape);
   let results = (outs Sluice_AnyTensor:$y);
   let hasVerifier = 1;

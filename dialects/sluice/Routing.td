@@ -8,19 +8,31 @@ def Sluice_RouteOp : Sluice_DifferentiableOp<"route", [], [0, 1, 2]> {
   let summary = "Token choice: each token picks its top_k experts.";
   let description = [{
     logits [..., experts], leading dimensions are tokens. Probabilities are softmax(logits) over all experts, or
-    sigmoid(logits). **Selection compares the logits** (both scores are monotone in them, so rounding of a softmax
-    cannot make ties), ties go to the lower expert index, NaN comes last. Gates are the probabilities of the chosen
-    experts, best first; `renormalize` divides them by (their sum + `epsilon`); then they are multiplied by `scale`.
-    Dropless: every choice gets a row.
+    sigmoid(logits). **Selection compares keys**, ties go to the lower expert index, NaN comes last. The key is the logit
+    (both scores are monotone in it, so rounding of a softmax cannot make ties); with a `bias` [experts], or where groups
+    are scored by a sum, it is probability + bias. The bias chooses and does nothing else: it gets no gradient.
+    With `groups` > 1 the experts, in order, form that many groups of one size. A group's score is the maximum of its
+    keys (`group_score = "maximum"`) or the sum of its two best (`"sum_of_best_two"`); experts outside of the
+    `groups_kept` best groups (same order of comparison) cannot be chosen, whatever their key.
+    Gates are the probabilities (without the bias) of the chosen experts, best key first; `renormalize` divides them by
+    (their sum + `epsilon`); then they are multiplied by `scale`. Dropless: every choice gets a row.
     With top_k = 1 and softmax or sigmoid renormalised the gate is constant, so cross-entropy gives the router no
     gradient: refused unless `allow_constant_gate`.
     Results: the assignment, gates [..., top_k], probabilities [..., experts].
   }];
-  let arguments = (ins Sluice_FloatTensor:$logits, I64Attr:$top_k, StrAttr:$score, BoolAttr:$renormalize,
+  let arguments = (ins Sluice_FloatTensor:$logits, Optional<Sluice_FloatTensor>:$bias, I64Attr:$top_k, StrAttr:$score,
+                       BoolAttr:$renormalize,
                        DefaultValuedAttr<F64Attr, "0.0">:$epsilon, DefaultValuedAttr<F64Attr, "1.0">:$scale,
-                       DefaultValuedAttr<BoolAttr, "false">:$allow_constant_gate);
+                       DefaultValuedAttr<BoolAttr, "false">:$allow_constant_gate,
+                       DefaultValuedAttr<I64Attr, "1">:$groups, DefaultValuedAttr<I64Attr, "1">:$groups_kept,
+                       DefaultValuedStrAttr<StrAttr, "maximum">:$group_score);
   let results = (outs Sluice_Routing:$routing, Sluice_FloatTensor:$gates, Sluice_FloatTensor:$probabilities);
   let hasVerifier = 1;
+  let extraClassDeclaration = adjointReads # [{
+    bool sumsGroups() { return getGroupScore() == "sum_of_best_two"; }
+    /// Whether the selection key is probability + bias, not the logit.
+    bool comparesProbabilities() { return getBias() || (getGroups() > 1 && sumsGroups()); }
+  }];
 }
 
 def Sluice_RouteGradientOp : Sluice_ValueOp<"route_gradient"> {

@@ -39,6 +39,8 @@ def Sluice_ParamOp : Sluice_Op<"param", [DeclareOpInterfaceMethods<MemoryEffects
     `checkpoint` is the tensor's name in checkpoints (Hugging Face names), where `{layer}` is the innermost repeat's
     iteration and `{expert}` splits the leading expert dimension; absent: the full name.
     `decay` says whether weight decay applies (by default: matrices yes, vectors no).
+    A parameter that is written stacked, [experts, ...], outside of `experts` (a checkpoint that fuses gate and up, say)
+    carries the attributes `sluice.experts` and `sluice.active` (the top_k of its routing), so that its active part counts.
   }];
   let arguments = (ins StrAttr:$name, AnyAttr:$init, StrAttr:$role, OptionalAttr<StrAttr>:$checkpoint,
                        OptionalAttr<BoolAttr>:$decay);
@@ -51,9 +53,10 @@ def Sluice_RepeatOp : Sluice_Op<"repeat", [SingleBlock, RecursiveMemoryEffects]>
   let summary = "Layers: the body, `times` times, each time with parameters of its own.";
   let description = [{
     Values carried from one iteration to the next are block arguments and yields; other values may be captured.
-    Flatten unrolls it; the iteration's number becomes part of every name.
+    Flatten unrolls it; the iteration's number, counted from `first`, becomes part of every name, so that layers that
+    differ are several repeats of one name: "layers" from 0, "layers" from 1.
   }];
-  let arguments = (ins StrAttr:$name, I64Attr:$times, Variadic<AnyType>:$inits);
+  let arguments = (ins StrAttr:$name, I64Attr:$times, Variadic<AnyType>:$inits, DefaultValuedAttr<I64Attr, "0">:$first);
   let results = (outs Variadic<AnyType>:$results);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;

@@ -65,6 +65,12 @@ void addCompileCommand(CLI::App &app, Invocation &invocation) {
       ->type_name("SIZES");
   command->add_option("-o,--output", flags->output, "File to write (.slx; with --to a graph)")
       ->type_name("FILE");
+  command
+      ->add_option("--target", flags->options.cudaTargets,
+                   "Add code for GPUs: cuda:sm_80,cuda:sm_90a (the CPU is always a target; PTX for the "
+                   "lowest is added)")
+      ->type_name("TARGETS")
+      ->delimiter(',');
   command->add_option("--set", flags->assignments, "Change a key of the spec: --set model.layers=8")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);

@@ -3,7 +3,9 @@
 #include "codegen/package/Compile.h"
 #include "dialects/ledger/Ledger.h"
 #include "dialects/plan/Plan.h"
+#include "dialects/sluice/Dims.h"
 #include "dialects/sluice/Sluice.h"
+#include "frontends/cli/DefaultBindings.h"
 #include "frontends/cli/Paths.h"
 #include "frontends/decoder/BuildDecoder.h"
 #include "frontends/huggingface/Config.h"
@@ -54,6 +56,10 @@ public:
     return errors.empty() ? failure(fallback, " failed without a diagnostic; this is a fault of the compiler")
                           : usageError(errors);
   }
+  /// The errors of a phase from form-kernels on: the model is right, but the device lacks something.
+  Status deviceStatus(const std::string &fallback) const {
+    return errors.empty() ? status(fallback) : failure(errors);
+  }
 
 private:
   std::string errors;
@@ -81,15 +87,6 @@ StatusOr<LoadedModel> loadGraph(MLIRContext &context, const std::string &path) {
   return loaded;
 }
 
-void rememberBindings(LoadedModel &model, MLIRContext &context) {
-  Builder builder(&context);
-  (*model.module)
-      ->setAttr("sluice.default_bindings",
-                builder.getDictionaryAttr(
-                    {builder.getNamedAttr("batch", builder.getI64IntegerAttr(model.batch)),
-                     builder.getNamedAttr("seq", builder.getI64IntegerAttr(model.sequence))}));
-}
-
 } // namespace
 
 Compiler::Compiler() {
@@ -101,6 +98,15 @@ Compiler::Compiler() {
   mlirContext->printOpOnDiagnostic(false);
 }
 Compiler::~Compiler() = default;
+
+void rememberBindings(LoadedModel &model) {
+  Builder builder(model.module->getContext());
+  (*model.module)
+      ->setAttr("sluice.default_bindings",
+                builder.getDictionaryAttr(
+                    {builder.getNamedAttr("batch", builder.getI64IntegerAttr(model.batch)),
+                     builder.getNamedAttr("seq", builder.getI64IntegerAttr(model.sequence))}));
+}
 
 bool isExecutable(const std::string &path) {
   return llvm::sys::path::extension(path) == ".slx";
@@ -125,7 +131,7 @@ StatusOr<LoadedModel> Compiler::load(const std::string &path, const std::vector<
     LoadedModel loaded;
     SLUICE_ASSIGN_OR_RETURN(loaded.module, buildDecoder(*mlirContext, spec.decoder, spec.training));
     loaded.batch = spec.batch, loaded.sequence = spec.sequence, loaded.spec = spec.resolved;
-    rememberBindings(loaded, *mlirContext);
+    rememberBindings(loaded);
     return loaded;
   }
   if (!assignments.empty())
@@ -134,13 +140,15 @@ StatusOr<LoadedModel> Compiler::load(const std::string &path, const std::vector<
     return loadGraph(*mlirContext, path);
   if (extension == ".json" || llvm::sys::fs::is_directory(path)) {
     SLUICE_ASSIGN_OR_RETURN(DecoderConfig config, readHuggingFaceConfig(path));
+    for (const std::string &warning : config.warnings)
+      llvm::errs() << path << ": warning: " << warning << "\n";
     LoadedModel loaded;
     llvm::json::Object training{{"lr", 3e-4}};
     training["batch_tokens"] = loaded.batch * loaded.sequence;
     training["optimizer"] = llvm::json::Object{{"kind", "adamw"}, {"beta1", 0.9},        {"beta2", 0.95},
                                                {"epsilon", 1e-8}, {"weight_decay", 0.1}, {"clip", 1.0}};
     SLUICE_ASSIGN_OR_RETURN(loaded.module, buildDecoder(*mlirContext, config, training));
-    rememberBindings(loaded, *mlirContext);
+    rememberBindings(loaded);
     return loaded;
   }
   return usageError(
@@ -148,11 +156,25 @@ StatusOr<LoadedModel> Compiler::load(const std::string &path, const std::vector<
             "(or its folder)");
 }
 
+/// The sizes that the model's source suggests, for those of `batch` and `seq` that its graphs leave open.
+static std::string ownBindings(LoadedModel &model) {
+  std::string bindings;
+  for (auto [name, size] : {std::pair("batch", model.batch), std::pair("seq", model.sequence)}) {
+    bool open = false;
+    for (GraphOp graph : model.module->getOps<GraphOp>())
+      for (mlir::Type type : graph.getBlock()->getArgumentTypes())
+        for (const Dim &dim : dimsOf(type))
+          open |= !dim.isStatic() && dim.name.find(name) != std::string::npos;
+    if (open)
+      bindings += concat(bindings.empty() ? "" : ",", name, "=", size);
+  }
+  return bindings;
+}
+
 Status Compiler::run(LoadedModel &model, Phase to, const CompilerOptions &options) {
   DiagnosticCollector diagnostics(*mlirContext, options.explain);
   PipelineOptions pipeline;
-  pipeline.bindings =
-      options.bindings.empty() ? concat("batch=", model.batch, ",seq=", model.sequence) : options.bindings;
+  pipeline.bindings = options.bindings.empty() ? ownBindings(model) : options.bindings;
   pipeline.saveBudget = options.saveBudget;
   int number = 0;
   auto save = [&](llvm::StringRef phase) -> Status {
@@ -171,8 +193,10 @@ Status Compiler::run(LoadedModel &model, Phase to, const CompilerOptions &option
       PassManager manager(mlirContext.get());
       manager.enableVerifier(false); // the graph is verified once a phase, below
       addPhase(manager, info.phase, pipeline);
-      if (failed(manager.run(*model.module)) || failed(verify(*model.module)))
-        return diagnostics.status(concat("phase ", std::string_view(info.name.data(), info.name.size())));
+      if (failed(manager.run(*model.module)) || failed(verify(*model.module))) {
+        const std::string place = concat("phase ", std::string_view(info.name.data(), info.name.size()));
+        return info.phase < Phase::FormKernels ? diagnostics.status(place) : diagnostics.deviceStatus(place);
+      }
     }
     if (options.timing)
       llvm::errs() << absl::StrFormat(
@@ -191,6 +215,7 @@ StatusOr<std::string> Compiler::compile(LoadedModel &model, const CompilerOption
   DiagnosticCollector diagnostics(*mlirContext, options.explain);
   CompileOptions compileOptions;
   compileOptions.ledger = ledgerJson(ledger);
+  compileOptions.cudaTargets = options.cudaTargets;
   StatusOr<std::string> bytes = compileToExecutable(*model.module, compileOptions);
   if (options.timing)
     llvm::errs() << absl::StrFormat(

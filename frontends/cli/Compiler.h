@@ -24,11 +24,12 @@ struct LoadedModel {
 };
 
 struct CompilerOptions {
-  std::string bindings;   // "batch=8,seq=256"; empty: the model's own
-  std::string saveTemps;  // folder for the module after each phase; empty: none
-  int64_t saveBudget = 0; // bytes for activations kept for the backward; 0: no limit
-  bool explain = false;   // print what was fused, saved, recomputed, and why not
-  bool timing = false;    // print seconds per phase
+  std::string bindings;                 // "batch=8,seq=256"; empty: the model's own
+  std::string saveTemps;                // folder for the module after each phase; empty: none
+  std::vector<std::string> cudaTargets; // "cuda:sm_80", beside the CPU, which is always a target
+  int64_t saveBudget = 0;               // bytes for activations kept for the backward; 0: no limit
+  bool explain = false;                 // print what was fused, saved, recomputed, and why not
+  bool timing = false;                  // print seconds per phase
 };
 
 /// One compiler with its MLIR context; diagnostics go to standard error as one line each.

@@ -7,6 +7,8 @@ namespace sluice::cli {
 
 void addGraphCommand(CLI::App &app, Invocation &invocation);
 void addStatsCommand(CLI::App &app, Invocation &invocation);
+void addImportCommand(CLI::App &app, Invocation &invocation);
+void addTwinCommand(CLI::App &app, Invocation &invocation);
 void addCompileCommand(CLI::App &app, Invocation &invocation);
 void addExecCommand(CLI::App &app, Invocation &invocation);
 void addSchemaCommand(CLI::App &app, Invocation &invocation);

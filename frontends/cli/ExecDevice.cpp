@@ -1,4 +1,5 @@
 #include "frontends/cli/Exec.h"
+#include "frontends/cli/Invocation.h"
 
 #include "runtime/executor/Session.h"
 #include "runtime/train/Weights.h"
@@ -36,6 +37,7 @@ StatusOr<ExecOutputs> execDevice(Compiler &compiler, LoadedModel model, const We
                                  const ExecInputs &inputs, bool gradients, Device &device) {
   CompilerOptions options;
   options.bindings = concat("batch=", inputs.batch, ",seq=", inputs.sequence);
+  options.cudaTargets = targetsFor(device.name());
   SLUICE_ASSIGN_OR_RETURN(std::string bytes, compiler.compile(model, options));
   SLUICE_ASSIGN_OR_RETURN(Executable executable, parseExecutable(std::move(bytes), "the compiled model"));
   return execExecutable(executable, weights, inputs, gradients, device);

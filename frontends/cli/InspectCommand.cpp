@@ -15,6 +15,9 @@ void addInspectCommand(CLI::App &app, Invocation &invocation) {
   auto options = std::make_shared<InspectOptions>();
   command->add_option("EXECUTABLE", *path, "A .slx file")->type_name("FILE.slx")->required();
   command->add_flag("--commands", options->allCommands, "Every command on a line of its own");
+  auto source = std::make_shared<std::string>();
+  command->add_option("--source", *source, "Print the CUDA C++ that holds this kernel instead")
+      ->type_name("NAME");
   command->add_option("--tensors", options->largestTensors, "How many of the largest tensors to name")
       ->type_name("N")
       ->capture_default_str();
@@ -22,6 +25,11 @@ void addInspectCommand(CLI::App &app, Invocation &invocation) {
     invocation.action = [=]() -> Status {
       SLUICE_RETURN_IF_ERROR(requireInput("EXECUTABLE", *path, "an executable (.slx)"));
       SLUICE_ASSIGN_OR_RETURN(Executable executable, loadExecutable(*path));
+      if (!source->empty()) {
+        SLUICE_ASSIGN_OR_RETURN(std::string text, kernelSource(executable, *source));
+        std::fwrite(text.data(), 1, text.size(), stdout);
+        return absl::OkStatus();
+      }
       std::string text = inspectExecutable(executable, *options);
       std::fwrite(text.data(), 1, text.size(), stdout);
       return absl::OkStatus();

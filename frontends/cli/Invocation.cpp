@@ -2,11 +2,14 @@
 
 #include "frontends/cli/HelpFormatter.h"
 #include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/device/cuda/CudaDevice.h"
 #include "runtime/train/Count.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <thread>
 
 namespace sluice::cli {
@@ -100,9 +103,36 @@ CLI::Validator oneOf(const std::vector<std::string> &words) {
       "");
 }
 
+StatusOr<std::string> simulatedDriver() {
+  if (const char *path = std::getenv("SLUICE_CUDA_SIM"))
+    return std::string(path);
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::filesystem::path library = program.parent_path() / "libsluice_cudasim.so";
+  if (error || !std::filesystem::exists(library, error))
+    return failure("--device cuda-sim: the simulated driver was not found at ", library.string(),
+                   "; build it, or name it in SLUICE_CUDA_SIM");
+  return library.string();
+}
+
+std::vector<std::string> targetsFor(const std::string &device) {
+  return device.rfind("cuda", 0) == 0 ? std::vector<std::string>{"cuda:sm_80"} : std::vector<std::string>();
+}
+
 StatusOr<std::unique_ptr<Device>> openDevice(const std::string &name, const Invocation &invocation) {
+  if (name == "cuda-sim") {
+    SLUICE_ASSIGN_OR_RETURN(std::string library, simulatedDriver());
+    return createCudaDevice(library, 0, name);
+  }
+  if (name == "cuda" || name.rfind("cuda:", 0) == 0) {
+    int ordinal = 0;
+    const char *digits = name.data() + (name == "cuda" ? name.size() : 5), *end = name.data() + name.size();
+    if (name != "cuda" && (std::from_chars(digits, end, ordinal).ptr != end || digits == end || ordinal < 0))
+      return usageError("--device: expected cuda or cuda:N, found '", name, "'");
+    return createCudaDevice("libcuda.so.1", ordinal, concat("cuda:", ordinal));
+  }
   if (name != "cpu")
-    return usageError("--device: expected cpu, found '", name, "'; no other device is built in");
+    return usageError("--device: expected cpu, cuda, cuda:N or cuda-sim, found '", name, "'");
   int threads = invocation.threads;
   if (threads == 0)
     threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

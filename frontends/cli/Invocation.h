@@ -42,6 +42,13 @@ struct ResolvedModel {
 /// Turns MODEL of `train` into something to train. `assignments` are the `--set` options that concern the
 /// model, and `vocabulary` the data's. sluice-run knows executables only; sluice compiles specs, graphs and
 /// configs.
+/// The simulated CUDA driver beside this program, or the file that SLUICE_CUDA_SIM names. Error:
+/// it is not there.
+StatusOr<std::string> simulatedDriver();
+
+/// The targets beside the CPU that a program for this device needs: PTX that any CUDA device takes, or none.
+std::vector<std::string> targetsFor(const std::string &device);
+
 using ModelResolver = std::function<StatusOr<ResolvedModel>(
     const std::string &model, const std::vector<std::string> &assignments, int64_t vocabulary)>;
 

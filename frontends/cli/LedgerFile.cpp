@@ -2,18 +2,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include <utility>
-
 namespace sluice::cli {
 namespace {
 
 using Json = nlohmann::json;
 
 Count countOf(const Json &json) {
-  Count count = 0;
-  for (char digit : json.get<std::string>())
-    count = 10 * count + static_cast<Count>(digit - '0');
-  return count;
+  return fromDecimal(json.get<std::string>());
 }
 
 std::map<std::string, Count> byName(const Json &json) {
@@ -23,63 +18,62 @@ std::map<std::string, Count> byName(const Json &json) {
   return counts;
 }
 
-/// The counts of a sum; of `dense` and `full_attention` the file holds contractions only.
-void readSum(const Json &json, LedgerRow &row) {
-  const Json &classes = json.at("classes");
-  ClassCounts &ideal = row.counts.ideal;
-  for (auto [name, count] : {std::pair{"contraction", &ideal.contraction}, std::pair{"add", &ideal.add},
-                             std::pair{"multiply", &ideal.multiply}, std::pair{"divide", &ideal.divide},
-                             std::pair{"transcendental", &ideal.transcendental},
-                             std::pair{"compare", &ideal.compare}, std::pair{"index", &ideal.index}})
-    *count = countOf(classes.at(name));
-  row.counts.dense.contraction = countOf(json.at("dense"));
-  row.fullAttention.contraction = countOf(json.at("full_attention"));
+/// Classes that are absent are zero.
+ClassCounts classesOf(const Json &json) {
+  ClassCounts counts;
+  for (const CountClass &countClass : countClasses)
+    if (auto found = json.find(countClass.name); found != json.end())
+      counts.*countClass.member = countOf(*found);
+  return counts;
 }
 
-Ledger readLedger(const Json &json) {
-  Ledger ledger;
-  const Json &parameters = json.at("parameters"), &flops = json.at("flops");
-  ledger.parameters.total = countOf(parameters.at("total"));
-  ledger.parameters.active = countOf(parameters.at("active"));
-  ledger.parameters.activeWithoutInputTable = countOf(parameters.at("active_without_input_table"));
-  ledger.parameters.activeNonEmbedding = countOf(parameters.at("active_non_embedding"));
-  ledger.parameters.nonEmbedding = countOf(parameters.at("non_embedding"));
-  ledger.parameters.nonzero = countOf(parameters.at("nonzero"));
-  ledger.parameters.byRole = byName(parameters.at("by_role"));
-  ledger.parameters.byPath = byName(parameters.at("by_path"));
-  ledger.hasBackward = flops.contains("backward");
-  ledger.trainingGraph = "training";
-  Count cloned = 0;
-  for (const Json &entry : json.at("by_path"))
-    for (const char *direction : {"forward", "backward", "recompute", "update"})
-      if (entry.contains(direction)) {
-        LedgerRow row;
-        row.graph = ledger.trainingGraph;
-        row.path = entry.at("name").get<std::string>();
-        row.direction = direction;
-        readSum(entry.at(direction), row);
-        if (row.direction == "recompute")
-          cloned += row.counts.ideal.contraction;
-        ledger.rows.push_back(std::move(row));
-      }
-  if (ledger.hasBackward) {
-    // What adjoints do again is part of no row's own count, only of the total.
-    Count recompute = countOf(flops.at("recompute").at("ideal"));
-    if (!ledger.rows.empty() && recompute > cloned)
-      ledger.rows.front().counts.recompute.contraction = recompute - cloned;
-    LedgerRow optimizer;
-    optimizer.graph = "apply";
-    readSum(flops.at("optimizer"), optimizer);
-    ledger.rows.push_back(std::move(optimizer));
-  }
-  return ledger;
+ParameterCounts readParameters(const Json &json) {
+  ParameterCounts counts;
+  counts.total = countOf(json.at("total"));
+  counts.active = countOf(json.at("active"));
+  counts.activeWithoutInputTable = countOf(json.at("active_without_input_table"));
+  counts.activeNonEmbedding = countOf(json.at("active_non_embedding"));
+  counts.nonEmbedding = countOf(json.at("non_embedding"));
+  counts.nonzero = countOf(json.at("nonzero"));
+  counts.byRole = byName(json.at("by_role"));
+  counts.activeByRole = byName(json.at("active_by_role"));
+  counts.byPath = byName(json.at("by_path"));
+  counts.activeByPath = byName(json.at("active_by_path"));
+  return counts;
+}
+
+LedgerRow readRow(const Json &json) {
+  LedgerRow row;
+  row.graph = json.at("graph");
+  row.path = json.at("path");
+  row.layer = json.at("layer");
+  row.role = json.at("role");
+  row.direction = json.at("direction");
+  row.op = json.at("op");
+  row.executions = static_cast<int64_t>(countOf(json.at("executions")));
+  row.counts = {classesOf(json.at("ideal")), classesOf(json.at("dense")), classesOf(json.at("recompute"))};
+  row.fullAttention = classesOf(json.at("full_attention"));
+  row.executed = classesOf(json.at("executed"));
+  row.bytes = countOf(json.at("bytes"));
+  row.executedBytes = countOf(json.at("executed_bytes"));
+  return row;
 }
 
 } // namespace
 
 StatusOr<Ledger> ledgerFromJson(const std::string &json, const std::string &place) {
   try {
-    return readLedger(Json::parse(json));
+    const Json root = Json::parse(json);
+    Ledger ledger;
+    ledger.parameters = readParameters(root.at("parameters"));
+    ledger.hasBackward = root.at("flops").contains("backward");
+    ledger.trainingGraph = root.at("training_graph");
+    ledger.batch = countOf(root.at("sizes").at("batch"));
+    ledger.sequence = countOf(root.at("sizes").at("sequence"));
+    ledger.stepTokens = countOf(root.at("sizes").at("step_tokens"));
+    for (const Json &row : root.at("rows"))
+      ledger.rows.push_back(readRow(row));
+    return ledger;
   } catch (const nlohmann::json::exception &error) {
     return badInputError(place, ": expected a ledger, found: ", error.what(), "; compile the model again");
   }

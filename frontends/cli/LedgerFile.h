@@ -7,8 +7,8 @@
 
 namespace sluice::cli {
 
-/// The inverse of ledgerJson as far as ledgerText reads it: parameters, rows by path and direction, and the
-/// totals of recompute and optimizer. `place` names the file in messages. Error (bad input): not a ledger.
+/// The inverse of ledgerJson at the scale of a micro-batch. `place` names the file in messages. Error (bad
+/// input): not a ledger.
 StatusOr<Ledger> ledgerFromJson(const std::string &json, const std::string &place);
 
 } // namespace sluice::cli

@@ -13,5 +13,6 @@ void addTrainCommand(CLI::App &app, Invocation &invocation, ModelResolver resolv
 void addEvalCommand(CLI::App &app, Invocation &invocation);
 void addGenerateCommand(CLI::App &app, Invocation &invocation);
 void addExportCommand(CLI::App &app, Invocation &invocation);
+void addDoctorCommand(CLI::App &app, Invocation &invocation);
 
 } // namespace sluice::cli

@@ -9,7 +9,9 @@ int main(int argc, char **argv) {
                "sluice");
   sluice::cli::Invocation invocation;
   sluice::cli::addGraphCommand(app, invocation);
+  sluice::cli::addImportCommand(app, invocation);
   sluice::cli::addStatsCommand(app, invocation);
+  sluice::cli::addTwinCommand(app, invocation);
   sluice::cli::addCompileCommand(app, invocation);
   sluice::cli::addInspectCommand(app, invocation);
   sluice::cli::addDataCommand(app, invocation);
@@ -20,6 +22,7 @@ int main(int argc, char **argv) {
   sluice::cli::addExecCommand(app, invocation);
   sluice::cli::addExportCommand(app, invocation);
   sluice::cli::addSchemaCommand(app, invocation);
+  sluice::cli::addDoctorCommand(app, invocation);
   // Last, since commands would inherit it.
   app.footer("A first tour:\n"
              "  sluice graph   models/paper1/moe-4x-top2.yaml -o moe.mlir\n"

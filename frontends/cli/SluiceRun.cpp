@@ -16,6 +16,7 @@ int main(int argc, char **argv) {
   sluice::cli::addEvalCommand(app, invocation);
   sluice::cli::addGenerateCommand(app, invocation);
   sluice::cli::addExportCommand(app, invocation);
+  sluice::cli::addDoctorCommand(app, invocation);
   // Last, since commands would inherit it.
   app.footer("Models are executables (.slx) made by `sluice compile`. Exit codes: 0 done, 1 failure, 2 "
              "usage, 3 bad input "

@@ -3,8 +3,8 @@
 #include "frontends/cli/ConventionStats.h"
 #include "frontends/cli/LedgerFile.h"
 #include "frontends/cli/Paths.h"
+#include "frontends/cli/StatsUnits.h"
 
-#include "dialects/ledger/Ledger.h"
 #include "runtime/support/File.h"
 
 #include <cstdio>
@@ -13,53 +13,113 @@ namespace sluice::cli {
 namespace {
 
 struct StatsFlags {
-  std::string model, json, convention;
-  std::vector<std::string> assignments;
+  std::string model, json, csv, convention, by, per, machine;
+  std::vector<std::string> compare, assignments;
+  int depth = 3;
   CompilerOptions options;
 };
 
+/// A model's ledger with the report of its conventions, if that was asked for.
+struct Counted {
+  Ledger ledger;
+  std::optional<ConventionStats> conventions;
+};
+
+StatusOr<Counted> countExecutable(const StatsFlags &flags, const std::string &model) {
+  if (!flags.convention.empty())
+    return usageError(
+        "--convention: expected a spec, a graph or a config.json, found an executable; its ledger "
+        "has no conventions");
+  if (!flags.options.bindings.empty())
+    return usageError("--bind: an executable is bound already; count its spec or graph for other sizes");
+  SLUICE_ASSIGN_OR_RETURN(Executable executable, loadExecutable(model));
+  if (executable.description.ledger.empty())
+    return usageError(model, ": holds no ledger");
+  SLUICE_ASSIGN_OR_RETURN(Ledger ledger, ledgerFromJson(executable.description.ledger, model));
+  return Counted{std::move(ledger), std::nullopt};
+}
+
 /// Counts the differentiated graph: forward, backward and optimizer as they are, before anything is fused.
+StatusOr<Counted> countModel(const StatsFlags &flags, const std::string &model) {
+  if (isExecutable(model))
+    return countExecutable(flags, model);
+  Compiler compiler;
+  SLUICE_ASSIGN_OR_RETURN(LoadedModel loaded, compiler.load(model, flags.assignments));
+  if (Status status = compiler.run(loaded, Phase::Differentiate, flags.options); !status.ok()) {
+    // An op that cannot say its count cannot be differentiated either: all such ops are the better answer.
+    SLUICE_ASSIGN_OR_RETURN(LoadedModel bound, compiler.load(model, flags.assignments));
+    if (compiler.run(bound, Phase::Bind, flags.options).ok())
+      SLUICE_RETURN_IF_ERROR(makeLedger(*bound.module).status());
+    return status;
+  }
+  Counted counted;
+  SLUICE_ASSIGN_OR_RETURN(counted.ledger, makeLedger(*loaded.module));
+  if (!flags.convention.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(ConventionStats stats,
+                            conventionStats(*loaded.module, counted.ledger, flags.convention));
+    counted.conventions = std::move(stats);
+  }
+  return counted;
+}
+
+StatusOr<ReportOptions> reportOptions(const StatsFlags &flags, const Ledger &ledger) {
+  ReportOptions options;
+  options.depth = flags.depth;
+  SLUICE_ASSIGN_OR_RETURN(options.scale, parseScale(flags.per, ledger));
+  if (!flags.by.empty()) {
+    options.by = ledgerKeyByName(flags.by);
+    if (!options.by)
+      return usageError("--by: expected op, layer, module or role, found '", flags.by, "'");
+  }
+  if (!flags.machine.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(options.machine, parseMachine(flags.machine));
+  }
+  return options;
+}
+
+Status emit(const std::string &file, const std::string &text) {
+  if (file != "-")
+    return writeFileAtomically(file, text);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return absl::OkStatus();
+}
+
+Status compareOnce(const StatsFlags &flags) {
+  if (!flags.model.empty() || !flags.json.empty() || !flags.csv.empty() || !flags.convention.empty() ||
+      !flags.by.empty() || !flags.machine.empty())
+    return usageError("--compare: expected two models, --bind, --set and --per only");
+  for (const std::string &model : flags.compare)
+    SLUICE_RETURN_IF_ERROR(
+        requireInput("--compare", model, "a spec, a graph, an executable or a config.json"));
+  SLUICE_ASSIGN_OR_RETURN(Counted a, countModel(flags, flags.compare[0]));
+  SLUICE_ASSIGN_OR_RETURN(Counted b, countModel(flags, flags.compare[1]));
+  SLUICE_ASSIGN_OR_RETURN(ReportOptions optionsA, reportOptions(flags, a.ledger));
+  SLUICE_ASSIGN_OR_RETURN(ReportOptions optionsB, reportOptions(flags, b.ledger));
+  return emit("-", compareText(flags.compare[0], a.ledger, flags.compare[1], b.ledger, optionsA, optionsB));
+}
+
 Status statsOnce(const StatsFlags &flags) {
+  if (!flags.compare.empty())
+    return compareOnce(flags);
+  if (flags.model.empty())
+    return usageError("MODEL: expected a spec, a graph, an executable or a config.json, found none");
   SLUICE_RETURN_IF_ERROR(
       requireInput("MODEL", flags.model, "a spec, a graph, an executable or a config.json"));
   SLUICE_RETURN_IF_ERROR(requireOutput("--json", flags.json));
-  std::string text, json;
+  SLUICE_RETURN_IF_ERROR(requireOutput("--csv", flags.csv));
   if (!flags.convention.empty() && flags.convention != "all")
     SLUICE_RETURN_IF_ERROR(findConvention(flags.convention).status());
-  if (isExecutable(flags.model)) {
-    if (!flags.convention.empty())
-      return usageError(
-          "--convention: expected a spec, a graph or a config.json, found an executable; its ledger "
-          "has no conventions");
-    if (!flags.options.bindings.empty())
-      return usageError("--bind: an executable is bound already; count its spec or graph for other sizes");
-    SLUICE_ASSIGN_OR_RETURN(Executable executable, loadExecutable(flags.model));
-    if (executable.description.ledger.empty())
-      return usageError(flags.model, ": holds no ledger");
-    json = executable.description.ledger;
-    SLUICE_ASSIGN_OR_RETURN(Ledger ledger, ledgerFromJson(json, flags.model));
-    text = ledgerText(ledger);
-  } else {
-    Compiler compiler;
-    SLUICE_ASSIGN_OR_RETURN(LoadedModel model, compiler.load(flags.model, flags.assignments));
-    SLUICE_RETURN_IF_ERROR(compiler.run(model, Phase::Differentiate, flags.options));
-    SLUICE_ASSIGN_OR_RETURN(Ledger ledger, makeLedger(*model.module));
-    json = ledgerJson(ledger);
-    text = ledgerText(ledger);
-    if (!flags.convention.empty()) {
-      SLUICE_ASSIGN_OR_RETURN(ConventionStats stats,
-                              conventionStats(*model.module, ledger, flags.convention));
-      text = stats.text, json = stats.json;
-    }
-  }
-  if (flags.json.empty()) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
+  SLUICE_ASSIGN_OR_RETURN(Counted counted, countModel(flags, flags.model));
+  SLUICE_ASSIGN_OR_RETURN(ReportOptions options, reportOptions(flags, counted.ledger));
+  const auto &conventions = counted.conventions;
+  if (!flags.json.empty())
+    SLUICE_RETURN_IF_ERROR(emit(
+        flags.json, (conventions ? conventions->json : ledgerJson(counted.ledger, options.scale)) + "\n"));
+  if (!flags.csv.empty())
+    SLUICE_RETURN_IF_ERROR(emit(flags.csv, ledgerCsv(counted.ledger, options.scale)));
+  if (!flags.json.empty() || !flags.csv.empty())
     return absl::OkStatus();
-  }
-  if (flags.json != "-")
-    return writeFileAtomically(flags.json, json + "\n");
-  std::printf("%s\n", json.c_str());
-  return absl::OkStatus();
+  return emit("-", conventions ? conventions->text : ledgerText(counted.ledger, options));
 }
 
 } // namespace
@@ -70,14 +130,31 @@ void addStatsCommand(CLI::App &app, Invocation &invocation) {
   command
       ->add_option("MODEL", flags->model,
                    "A spec (.yaml), a graph (.mlir), an executable (.slx) or a config.json")
-      ->type_name("MODEL")
-      ->required();
+      ->type_name("MODEL");
   command->add_option("--bind", flags->options.bindings, "Sizes of the named dimensions: batch=8,seq=256")
       ->type_name("SIZES");
   command->add_option("--set", flags->assignments, "Change a key of the spec: --set model.layers=8")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  command->add_option("--by", flags->by, "A table instead of the tree: op, layer, module or role")
+      ->type_name("KEY");
+  command->add_option("--depth", flags->depth, "Levels of the tree, and of the table by module")
+      ->type_name("LEVELS")
+      ->check(CLI::Range(0, 64));
+  command
+      ->add_option("--per", flags->per,
+                   "What figures are of: token, sequence, step, run=2Btok; else a micro-batch")
+      ->type_name("UNIT");
+  command
+      ->add_option("--machine", flags->machine,
+                   "Measured rates for a lower bound of the time: peak=500GFLOP/s,bandwidth=40GB/s")
+      ->type_name("RATES");
+  command->add_option("--compare", flags->compare, "Two models side by side, differences marked")
+      ->type_name("A B")
+      ->expected(2);
   command->add_option("--json", flags->json, "Write the ledger as JSON; - is standard output")
+      ->type_name("FILE");
+  command->add_option("--csv", flags->csv, "Write one line an op and place; - is standard output")
       ->type_name("FILE");
   command
       ->add_option(

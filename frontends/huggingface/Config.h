@@ -1,4 +1,4 @@
-// Hugging Face config.json files of the llama and mixtral families.
+// Hugging Face config.json files of the families in Families.cpp.
 #pragma once
 
 #include "frontends/decoder/DecoderConfig.h"

@@ -89,6 +89,29 @@ private:
   Status first;
 };
 
+/// Which layers have experts: not the first `first_dense`, and of the others every `every`-th by its number
+/// from 1.
+void readLayerPlan(Reader &reader, const SpecTree &tree, DecoderConfig &decoder) {
+  int64_t firstDense = 0, every = 1;
+  reader.read("model.moe.first_dense", firstDense);
+  reader.read("model.moe.every", every);
+  if (every < 1)
+    reader.fail(usageError(tree.place("model.moe.every"),
+                           ": 'model.moe.every': expected a positive integer, found ", every));
+  if ((firstDense == 0 && every <= 1) || !reader.status().ok())
+    return;
+  bool any = false;
+  for (int64_t layer = 0; layer < decoder.layers; ++layer) {
+    const bool experts = layer >= firstDense && (layer + 1) % every == 0;
+    decoder.plan.push_back({0, experts});
+    any |= experts;
+  }
+  if (!any)
+    reader.fail(usageError(tree.place(firstDense > 0 ? "model.moe.first_dense" : "model.moe.every"),
+                           ": 'model.moe': expected a layer with experts, found none of ", decoder.layers,
+                           " (first_dense = ", firstDense, ", every = ", every, ")"));
+}
+
 void readModel(Reader &reader, const SpecTree &tree, DecoderConfig &decoder) {
   for (const char *key : {"model.vocabulary", "model.width", "model.layers", "model.heads"})
     reader.require(key);
@@ -110,6 +133,13 @@ void readModel(Reader &reader, const SpecTree &tree, DecoderConfig &decoder) {
   reader.read("model.mlp_bias", decoder.mlpBias);
   reader.read("model.norm_epsilon", decoder.normEpsilon);
   reader.read("model.rope_theta", decoder.ropeTheta);
+  std::string positions = "rope", norm = "none";
+  reader.read("model.positions", positions);
+  reader.read("model.qk_norm", norm);
+  decoder.alibi = positions == "alibi", decoder.rotary.present = !decoder.alibi;
+  decoder.queryKeyNorm = norm == "head"    ? QueryKeyNorm::Head
+                         : norm == "whole" ? QueryKeyNorm::Whole
+                                           : QueryKeyNorm::None;
   reader.read("model.init", decoder.initStandardDeviation);
   reader.read("losses.balance", decoder.balanceWeight);
   reader.read("losses.router_z", decoder.routerZWeight);
@@ -128,6 +158,13 @@ void readModel(Reader &reader, const SpecTree &tree, DecoderConfig &decoder) {
   reader.read("model.moe.renormalize_epsilon", moe.renormalizeEpsilon);
   reader.read("model.moe.scale", moe.scale);
   reader.read("model.moe.allow_constant_gate", moe.allowConstantGate);
+  reader.read("model.moe.shared_ffn", moe.sharedFfn);
+  reader.read("model.moe.shared_gate", moe.sharedGate);
+  reader.read("model.moe.selection_bias", moe.selectionBias);
+  reader.read("model.moe.groups", moe.groups);
+  reader.read("model.moe.groups_kept", moe.groupsKept);
+  reader.read("model.moe.group_score", moe.groupScore);
+  readLayerPlan(reader, tree, decoder);
   decoder.moe = moe;
 }
 

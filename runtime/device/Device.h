@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 #include "runtime/support/Status.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -63,6 +64,8 @@ class DeviceMemory {
 public:
   virtual ~DeviceMemory() = default;
   virtual uint64_t bytes() const = 0;
+  /// The first byte, in the device's address space: the host may follow it on the CPU only.
+  virtual std::byte *address() const = 0;
   /// Copies between the host and this memory; synchronous. Errors: range outside the memory.
   virtual Status write(uint64_t offset, const void *source, uint64_t size) = 0;
   virtual Status read(uint64_t offset, void *target, uint64_t size) const = 0;

@@ -198,4 +198,30 @@ std::string inspectExecutable(const Executable &executable, const InspectOptions
   return out;
 }
 
+StatusOr<std::string> kernelSource(const Executable &executable, const std::string &name) {
+  std::string known;
+  for (const KernelImageDescription &image : executable.description.kernels) {
+    if (image.source.empty())
+      continue;
+    // Units begin with their file's name as a comment.
+    if (size_t at = image.source.find(" " + name + "("); at != std::string::npos) {
+      size_t begin = image.source.rfind("\n// ", at), end = at;
+      while (begin != std::string::npos &&
+             image.source.compare(image.source.find('\n', begin + 1) - 3, 3, ".cu") != 0)
+        begin = begin == 0 ? std::string::npos : image.source.rfind("\n// ", begin - 1);
+      begin = begin == std::string::npos ? 0 : begin + 1;
+      do
+        end = image.source.find("\n// ", end + 1);
+      while (end != std::string::npos &&
+             image.source.compare(image.source.find('\n', end + 1) - 3, 3, ".cu") != 0);
+      return image.source.substr(begin, end == std::string::npos ? end : end - begin + 1);
+    }
+    for (const std::string &kernel : image.kernels)
+      known += "\n  " + kernel;
+  }
+  return usageError("--source: expected a kernel with source in the executable, found '", name, "'",
+                    known.empty() ? std::string("; it keeps none: compile with --target cuda:sm_80")
+                                  : "; there are" + known);
+}
+
 } // namespace sluice

@@ -7,9 +7,10 @@
 namespace sluice {
 namespace {
 
-/// Whether a kernel image is for this device: "cpu:x86-64-v3" is for "cpu", "cuda:sm_90a" for "cuda:0".
+/// Whether a kernel image is for this device: "cpu:x86-64-v3" is for "cpu", "cuda:sm_90a" for "cuda:0" and
+/// "cuda-sim".
 bool isFor(const KernelImageDescription &image, const std::string &device) {
-  return image.target.substr(0, image.target.find(':')) == device.substr(0, device.find(':'));
+  return image.target.substr(0, image.target.find(':')) == device.substr(0, device.find_first_of(":-"));
 }
 
 /// Loads the first image of the device's family that the device takes. When it takes none, the last reason

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <numeric>
+#include <utility>
 
 namespace sluice {
 
@@ -72,15 +73,16 @@ std::string nearestName(std::string_view name, const std::vector<std::string> &c
   std::string best;
   size_t bestDistance = std::max<size_t>(2, name.size() / 3) + 1;
   for (const std::string &candidate : candidates) {
-    // Levenshtein distance, one row at a time.
-    std::vector<size_t> row(candidate.size() + 1);
+    // Optimal string alignment: insertions, deletions, substitutions, and swapped neighbours as one slip.
+    std::vector<size_t> row(candidate.size() + 1), above, twoAbove;
     std::iota(row.begin(), row.end(), size_t{0});
     for (size_t i = 1; i <= name.size(); ++i) {
-      size_t diagonal = row[0]++;
+      twoAbove = std::exchange(above, row);
+      row[0] = i;
       for (size_t j = 1; j <= candidate.size(); ++j) {
-        size_t replaced = diagonal + (name[i - 1] != candidate[j - 1]);
-        diagonal = row[j];
-        row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+        row[j] = std::min({above[j - 1] + (name[i - 1] != candidate[j - 1]), above[j] + 1, row[j - 1] + 1});
+        if (i > 1 && j > 1 && name[i - 1] == candidate[j - 2] && name[i - 2] == candidate[j - 1])
+          row[j] = std::min(row[j], twoAbove[j - 2] + 1);
       }
     }
     if (row.back() < bestDistance) {

@@ -191,6 +191,68 @@ TEST(AdjointTest, Attention) {
   }
 }
 
+TEST(AdjointTest, AttentionProperties) {
+  // Alone and together, with value heads wider than query heads; windows shorter, equal and longer than the
+  // sequence.
+  auto check = [](const std::string &properties, bool sinks) {
+    const std::string types = "tensor<2x5x8xf32>, tensor<2x5x4xf32>, tensor<2x5x6xf32>";
+    checkAdjoint(graphOf("%q: tensor<2x5x8xf32>, %k: tensor<2x5x4xf32>, %v: tensor<2x5x6xf32>" +
+                             std::string(sinks ? ", %s: tensor<4xf32>" : ""),
+                         std::string("%y, %l = sluice.attention %q, %k, %v") + (sinks ? ", %s" : "") +
+                             " {heads = 4 : i64, kv_heads = 2 : i64, scale = 0.7 : f64, causal = true" +
+                             properties + "} : (" + types + (sinks ? ", tensor<4xf32>" : "") +
+                             ") -> (tensor<2x5x12xf32>, tensor<2x4x5xf32>)",
+                         "%y [\"y\"] : tensor<2x5x12xf32>"));
+  };
+  const std::string slopes = ", slopes = array<f64: 0.5, 0.25, 0.125, 0.0625>", cap = ", softcap = 0.8 : f64";
+  for (bool sinks : {false, true}) {
+    check("", sinks);
+    for (const char *window : {"1", "2", "5", "9"})
+      check(std::string(", window = ") + window + " : i64", sinks);
+    check(cap, sinks);
+    check(slopes, sinks);
+    check(cap + slopes + ", window = 3 : i64", sinks);
+  }
+}
+
+TEST(AdjointTest, RopeProperties) {
+  for (const char *properties :
+       {"rotary_dim = 2 : i64", "offset = 2 : i64", "offset = 1 : i64, rotary_dim = 2 : i64",
+        "interleaved = true", "factor = 1.3 : f64", "frequencies = array<f64: 0.9, 0.2>",
+        "offset = 2 : i64, interleaved = true, factor = 0.7 : f64, frequencies = array<f64: 0.4>"})
+    for (const char *inverse : {"", ", inverse = true"})
+      checkAdjoint(graphOf("%x: tensor<2x5x8xf32>",
+                           std::string("%y = sluice.rope %x {heads = 2 : i64, theta = 1.0e4 : f64, ") +
+                               properties + inverse + "} : (tensor<2x5x8xf32>) -> tensor<2x5x8xf32>",
+                           "%y [\"y\"] : tensor<2x5x8xf32>"));
+}
+
+TEST(AdjointTest, LayerNorm) {
+  const std::string x = "tensor<2x3x4xf32>", g = "tensor<4xf32>";
+  const std::string results = ") -> (" + x + ", tensor<2x3x1xf32>)",
+                    attributes = " {epsilon = 1.0e-2 : f64} : (";
+  checkAdjoint(
+      graphOf("%x: " + x, "%y, %r = sluice.layer_norm %x" + attributes + x + results, "%y [\"y\"] : " + x));
+  checkAdjoint(graphOf("%x: " + x + ", %g: " + g,
+                       "%y, %r = sluice.layer_norm %x gain %g" + attributes + x + ", " + g + results,
+                       "%y [\"y\"] : " + x));
+  checkAdjoint(graphOf("%x: " + x + ", %b: " + g,
+                       "%y, %r = sluice.layer_norm %x bias %b" + attributes + x + ", " + g + results,
+                       "%y [\"y\"] : " + x));
+  checkAdjoint(graphOf("%x: " + x + ", %g: " + g + ", %b: " + g,
+                       "%y, %r = sluice.layer_norm %x gain %g bias %b" + attributes + x + ", " + g + ", " +
+                           g + results,
+                       "%y [\"y\"] : " + x));
+}
+
+TEST(AdjointTest, PositionEmbedding) {
+  for (const char *table : {"tensor<3x4xf32>", "tensor<7x4xf32>"})
+    checkAdjoint(graphOf("%x: tensor<2x3x4xf32>, %t: " + std::string(table),
+                         "%y = sluice.position_embedding %x, %t : (tensor<2x3x4xf32>, " + std::string(table) +
+                             ") -> tensor<2x3x4xf32>",
+                         "%y [\"y\"] : tensor<2x3x4xf32>"));
+}
+
 TEST(AdjointTest, Elementwise) {
   const std::string t = "tensor<2x3xf32>", two = "%x: tensor<2x3xf32>, %y: tensor<2x3xf32>";
   checkAdjoint(

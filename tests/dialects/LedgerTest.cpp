@@ -1,6 +1,9 @@
 // The ledger on a small written model against brute-force counts, and its messages and formats.
 #include "dialects/ledger/Ledger.h"
+#include "dialects/ledger/Executed.h"
+#include "dialects/ledger/LedgerFormat.h"
 #include "dialects/plan/Plan.h"
+#include "runtime/abi/Tiles.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/MLIRContext.h"
@@ -144,8 +147,10 @@ TEST(LedgerTest, TextFitsAHundredColumns) {
   StatusOr<Ledger> ledger = ledgerOf(tinyMoe());
   ASSERT_TRUE(ledger.ok()) << ledger.status();
   std::istringstream lines(ledgerText(*ledger));
-  for (std::string line; std::getline(lines, line);)
-    EXPECT_LE(line.size(), 100u) << line;
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count)
+    EXPECT_LE(columnsOf(line), 100u) << line;
+  EXPECT_LE(count, 48) << "one screen";
   EXPECT_NE(ledgerText(*ledger).find("28,960"), std::string::npos);
 }
 
@@ -155,7 +160,99 @@ TEST(LedgerTest, NumbersForPeople) {
   EXPECT_EQ(groupedDigits(61551411200), "61,551,411,200");
   EXPECT_EQ(withUnit(999), "999");
   EXPECT_EQ(withUnit(61551411200), "61.55 G");
-  EXPECT_EQ(toDecimal(static_cast<Count>(1) << 100), "1267650600228229401496703205376");
+  Count power = 1;
+  for (int i = 0; i < 100; ++i)
+    power *= 2;
+  EXPECT_EQ(toDecimal(power), "1267650600228229401496703205376");
+}
+
+TEST(LedgerTest, ACountThatDoesNotFitIsAnErrorNotANumber) {
+  EXPECT_EQ(Count(-1), Count::overflow());
+  EXPECT_EQ(Count(3) - 4, Count::overflow());
+  EXPECT_EQ((Count::overflow() - 1) * 2, Count::overflow());
+  EXPECT_EQ(Count(7) / 0, Count::overflow());
+  EXPECT_EQ(Count::overflow() * 0, Count::overflow());
+  EXPECT_EQ(fromDecimal("340282366920938463463374607431768211454") + 1, Count::overflow()); // 2^128 - 2
+  EXPECT_EQ(toDecimal(fromDecimal("340282366920938463463374607431768211454")),
+            "340282366920938463463374607431768211454");
+  EXPECT_EQ(fromDecimal("340282366920938463463374607431768211456"), Count::overflow());
+  EXPECT_EQ(fromDecimal("12x"), Count::overflow());
+  EXPECT_EQ(fromDecimal(""), Count::overflow());
+
+  const std::string side = "1125899906842624"; // 2^50
+  StatusOr<Ledger> ledger = ledgerOf(replaced(R"(
+sluice.graph @model(%x: tensor<SxSxf32>, %w: tensor<SxSxf32>) {
+  %y = sluice.linear %x, %w : (tensor<SxSxf32>, tensor<SxSxf32>) -> tensor<SxSxf32>
+  sluice.return %y ["y"] : tensor<SxSxf32>
+}
+)",
+                                              "S", side));
+  ASSERT_FALSE(ledger.ok());
+  EXPECT_NE(ledger.status().message().find("linear in @model (contraction) does not fit into 128 bits"),
+            std::string::npos)
+      << ledger.status();
+  // Half the side fits: 2 * 2^147 would not, 2 * 2^123 does.
+  ledger = ledgerOf(replaced(R"(
+sluice.graph @model(%x: tensor<SxSxf32>, %w: tensor<SxSxf32>) {
+  %y = sluice.linear %x, %w : (tensor<SxSxf32>, tensor<SxSxf32>) -> tensor<SxSxf32>
+  sluice.return %y ["y"] : tensor<SxSxf32>
+}
+)",
+                             "S", "2199023255552")); // 2^41
+  ASSERT_TRUE(ledger.ok()) << ledger.status();
+  EXPECT_EQ(toDecimal(ledger->forward().counts.ideal.contraction), "21267647932558653966460912964485513216");
+}
+
+TEST(LedgerTest, PaddingBoundHoldsForEverySplit) {
+  auto padded = [](int64_t rows, int64_t piece) {
+    int64_t rest = rows % piece;
+    if (rest == 0)
+      return int64_t{0};
+    for (int64_t extent : tiles::preparedExtents)
+      if (extent >= rest)
+        return extent - rest;
+    return int64_t{0};
+  };
+  for (int64_t piece : {tiles::groupedRows, tiles::groupedDepth}) {
+    for (int64_t rows = 0; rows <= 300; ++rows) {
+      int64_t two = 0, three = 0;
+      for (int64_t a = 0; a <= rows; ++a) {
+        two = std::max(two, padded(a, piece) + padded(rows - a, piece));
+        for (int64_t b = 0; rows <= 200 && a + b <= rows; ++b)
+          three = std::max(three, padded(a, piece) + padded(b, piece) + padded(rows - a - b, piece));
+      }
+      EXPECT_GE(largestPadding(rows, 1, piece), padded(rows, piece)) << rows;
+      EXPECT_GE(largestPadding(rows, 2, piece), two) << rows;
+      EXPECT_GE(largestPadding(rows, 3, piece), three) << rows;
+    }
+    // Reached where every group has the worst rest.
+    EXPECT_EQ(largestPadding(2, 2, piece), 30u);
+  }
+  EXPECT_EQ(largestPadding(65 * 4, 4, tiles::groupedRows), 4u * 31);
+  EXPECT_EQ(largestPadding(129 * 4, 4, tiles::groupedDepth), 4u * 63);
+  EXPECT_EQ(largestPadding(0, 4, tiles::groupedRows), 0u);
+}
+
+TEST(LedgerTest, ExecutedCountsBlocksAndPaddedRows) {
+  StatusOr<Ledger> ledger = ledgerOf(tinyMoe());
+  ASSERT_TRUE(ledger.ok()) << ledger.status();
+  // Five queries are one block that sees all five keys: the full square. 20 routed rows of 4 experts are
+  // padded by 15 * 4 + (20 - 4) * (31 - 15) / (65 - 1) = 64 rows at most, 2 * 3 * 48 FLOP a row and layer.
+  EXPECT_EQ(ledger->forward().executed.contraction, 28960u + 2 * 640u + 64u * 2 * 3 * 48 * 2);
+  EXPECT_EQ(ledger->forward().executed.add, ledger->forward().counts.ideal.add);
+}
+
+TEST(LedgerTest, BytesOfEachOp) {
+  StatusOr<Ledger> ledger = ledgerOf(tinyMoe());
+  ASSERT_TRUE(ledger.ok()) << ledger.status();
+  auto bytesOf = [&](const std::string &op, const std::string &path) {
+    return ledger->sum([&](const LedgerRow &row) { return row.op == op && row.path == path; }).bytes;
+  };
+  EXPECT_EQ(bytesOf("embedding", ""), 4u * (10 + 80 + 80)); // ids, the rows looked up, the result
+  // q and out [10, 8] by [8, 8], k and v to [10, 4].
+  EXPECT_EQ(bytesOf("linear", "layers.0.attn"), 4u * (2 * (80 + 64 + 80) + 2 * (80 + 32 + 40)));
+  EXPECT_EQ(bytesOf("attention", "layers.0.attn"), 4u * (80 + 40 + 40 + 80 + 40));
+  EXPECT_EQ(bytesOf("dispatch", "layers.1.moe"), 4u * (80 + (3 * 20 + 5) + 160));
 }
 
 TEST(LedgerTest, EveryUncountedOpIsListedOnce) {

@@ -115,6 +115,27 @@ TEST(CountTest, AttentionGradient) {
   EXPECT_EQ(counts.recompute.transcendental, pairs);
 }
 
+TEST(CountTest, RouteWithBiasAndGroups) {
+  // 5 tokens, 6 experts in 3 groups of 2, 2 kept, top 3; counted by hand, one token at a time.
+  ClassCounts token;
+  token.transcendental = token.divide = 6, token.add = 6; // sigmoid: 1 / (1 + exp(-x))
+  token.add += 6;                                         // + bias
+  token.compare += 3 * (1 + 0), token.add += 3;           // best two of 2 in each group, and their sum
+  token.compare += 2 + 1;                                 // best 2 of 3 groups
+  token.compare += 3 + 2 + 1;                             // best 3 of the 4 experts left
+  token.add += 2, token.divide += 3;                      // renormalise
+  token.multiply += 3;                                    // scale
+  token.index += 3 * 3;
+  expectCounts(
+      countOf(single("%l: tensor<5x6xf32>, %b: tensor<6xf32>", "%r, %g, %p",
+                     "sluice.route %l, %b {top_k = 3 : i64, score = \"sigmoid\", renormalize = true, "
+                     "scale = 2.5 : f64, groups = 3 : i64, groups_kept = 2 : i64, group_score = "
+                     "\"sum_of_best_two\"} : (tensor<5x6xf32>, tensor<6xf32>) -> (!sluice.routing<experts = "
+                     "6, top_k = 3, tokens = \"5\">, tensor<5x3xf32>, tensor<5x6xf32>)"))
+          .ideal,
+      token.times(5));
+}
+
 TEST(CountTest, NormsAndElementwise) {
   // accounting.md 1.6: RMSNorm 4 an element, 3 a row; softmax 5 a score; RoPE 3 an element; SwiGLU 5 an
   // element.
@@ -206,6 +227,13 @@ TEST(DecompositionTest, SameValuesAndSameCounts) {
   const char *bodies[] = {
       "%r, %s = sluice.rms_norm %x, %g {epsilon = 1.0e-5 : f64} : (tensor<2x3x4xf32>, tensor<4xf32>) -> "
       "(tensor<2x3x4xf32>, tensor<2x3x1xf32>)",
+      "%r, %s = sluice.layer_norm %x {epsilon = 1.0e-5 : f64} : (tensor<2x3x4xf32>) -> "
+      "(tensor<2x3x4xf32>, tensor<2x3x1xf32>)",
+      "%r, %s = sluice.layer_norm %x gain %g bias %g {epsilon = 1.0e-5 : f64} : (tensor<2x3x4xf32>, "
+      "tensor<4xf32>, tensor<4xf32>) -> (tensor<2x3x4xf32>, tensor<2x3x1xf32>)",
+      "%r = sluice.position_embedding %x, %t : (tensor<2x3x4xf32>, tensor<5x4xf32>) -> tensor<2x3x4xf32>",
+      "%r = sluice.position_embedding_gradient %x {positions = 5 : i64} : (tensor<2x3x4xf32>) -> "
+      "tensor<5x4xf32>",
       "%r = sluice.swiglu %x, %y : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>",
       "%r = sluice.softmax %x : (tensor<2x3x4xf32>) -> tensor<2x3x4xf32>",
       "%r = sluice.add %x, %y : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>",
@@ -227,8 +255,9 @@ TEST(DecompositionTest, SameValuesAndSameCounts) {
     const std::string type = body.substr(body.rfind("-> ") + 3);
     const std::string result = type.back() == ')' ? "tensor<2x3x4xf32>" : type;
     const std::string text =
-        "sluice.graph @g(%x: tensor<2x3x4xf32>, %y: tensor<2x3x4xf32>, %g: tensor<4xf32>) {\n" + body +
-        "\nsluice.return %r [\"r\"] : " + result + "\n}";
+        "sluice.graph @g(%x: tensor<2x3x4xf32>, %y: tensor<2x3x4xf32>, %g: tensor<4xf32>, %t: "
+        "tensor<5x4xf32>) {\n" +
+        body + "\nsluice.return %r [\"r\"] : " + result + "\n}";
     TestGraph named(text), primitive(text);
     ASSERT_TRUE(named.valid()) << named.errors();
     primitive.decomposeAll();

@@ -19,6 +19,9 @@ namespace {
 struct RouterCase {
   const char *name;
   bool renormalize;
+  const char *score = "softmax";
+  double scale = 1;
+  const char *selection = ""; // further attributes of route; not empty: with the file's bias
 };
 
 class RouterFixture : public testing::TestWithParam<RouterCase> {
@@ -56,12 +59,17 @@ protected:
 };
 
 /// Route, both losses and all adjoints, with T tokens, E experts and K choices in place of the letters.
-std::string graphText(int64_t tokens, int64_t experts, int64_t topK, bool renormalize) {
+std::string graphText(int64_t tokens, int64_t experts, int64_t topK, const RouterCase &router) {
   std::string t = std::to_string(tokens), e = std::to_string(experts), k = std::to_string(topK);
   std::string scores = "tensor<" + t + "x" + e + "xf32>", gates = "tensor<" + t + "x" + k + "xf32>";
   std::string targets = "tensor<" + t + "xi32>";
   std::string routing = "!sluice.routing<experts = " + e + ", top_k = " + k + ", tokens = \"" + t + "\">";
-  std::string flag = renormalize ? "true" : "false";
+  const std::string flag = router.renormalize ? "true" : "false", score = router.score;
+  const std::string biasType = "tensor<" + e + "xf32>", selection = router.selection;
+  const std::string normalize = score == "sigmoid" ? "true" : "false";
+  const bool biased = !selection.empty();
+  const std::string gateRule = "{score = \"" + score + "\", renormalize = " + flag +
+                               ", epsilon = 0.0 : f64, scale = " + std::to_string(router.scale) + " : f64}";
   auto types = [](std::initializer_list<std::string> operands, const std::string &results) {
     std::string text = " : (";
     for (const std::string &operand : operands)
@@ -70,27 +78,27 @@ std::string graphText(int64_t tokens, int64_t experts, int64_t topK, bool renorm
   };
   const std::string scalar = "tensor<f32>";
   return "sluice.graph @router(%logits: " + scores + ", %targets: " + targets + ", %dgates: " + gates +
-         ") {\n" + "%r, %gates, %probs = sluice.route %logits {top_k = " + k +
-         " : i64, score = \"softmax\", renormalize = " + flag + "}" +
-         types({scores}, "(" + routing + ", " + gates + ", " + scores + ")") +
+         ", %bias: " + biasType + ") {\n" + "%r, %gates, %probs = sluice.route %logits" +
+         (biased ? ", %bias" : "") + " {top_k = " + k + " : i64, score = \"" + score +
+         "\", renormalize = " + flag + ", scale = " + std::to_string(router.scale) + " : f64" + selection +
+         "}" +
+         (biased ? types({scores, biasType}, "(" + routing + ", " + gates + ", " + scores + ")")
+                 : types({scores}, "(" + routing + ", " + gates + ", " + scores + ")")) +
          "%one = sluice.constant {value = 1.0 : f64, shape = array<i64>}" + types({}, scalar) +
          "%none = sluice.constant {value = 0.0 : f64, shape = array<i64: " + t + ", " + e + ">}" +
          types({}, scores) + "%nogates = sluice.constant {value = 0.0 : f64, shape = array<i64: " + t + ", " +
-         k + ">}" + types({}, gates) + "%balance = sluice.switch_balance %probs, %r, %targets" +
+         k + ">}" + types({}, gates) +
+         "%balance = sluice.switch_balance %probs, %r, %targets {normalize = " + normalize + "}" +
          types({scores, routing, targets}, scalar) +
-         "%dprobs = sluice.switch_balance_gradient %probs, %r, %targets, %one {normalize = false}" +
-         types({scores, routing, targets, scalar}, scores) + "%z = sluice.router_z %logits, %targets" +
+         "%dprobs = sluice.switch_balance_gradient %probs, %r, %targets, %one {normalize = " + normalize +
+         "}" + types({scores, routing, targets, scalar}, scores) + "%z = sluice.router_z %logits, %targets" +
          types({scores, targets}, scalar) + "%dz = sluice.router_z_gradient %logits, %targets, %one" +
          types({scores, targets, scalar}, scores) +
          "%statistics = sluice.routing_statistics %logits, %probs, %r, %targets" +
          types({scores, scores, routing, targets}, "tensor<" + std::to_string(experts + 4) + "xf32>") +
-         "%dbalance = sluice.route_gradient %probs, %gates, %r, %nogates, %dprobs {score = \"softmax\", "
-         "renormalize = " +
-         flag + ", epsilon = 0.0 : f64, scale = 1.0 : f64}" +
+         "%dbalance = sluice.route_gradient %probs, %gates, %r, %nogates, %dprobs " + gateRule +
          types({scores, gates, routing, gates, scores}, scores) +
-         "%dchosen = sluice.route_gradient %probs, %gates, %r, %dgates, %none {score = \"softmax\", "
-         "renormalize = " +
-         flag + ", epsilon = 0.0 : f64, scale = 1.0 : f64}" +
+         "%dchosen = sluice.route_gradient %probs, %gates, %r, %dgates, %none " + gateRule +
          types({scores, gates, routing, gates, scores}, scores) +
          "sluice.return %r, %gates, %balance, %z, %statistics, %dbalance, %dz, %dchosen "
          "[\"routing\", \"gates\", \"balance\", \"z\", \"statistics\", \"dbalance\", \"dz\", \"dchosen\"] "
@@ -105,13 +113,13 @@ TEST_P(RouterFixture, MatchesThePublishedNumbers) {
   const int64_t tokens = logits.shape[0], experts = logits.shape[1], topK = ids.shape[1];
   MLIRContext context;
   context.loadDialect<SluiceDialect>();
-  auto module =
-      parseSourceString<ModuleOp>(graphText(tokens, experts, topK, GetParam().renormalize), &context);
+  auto module = parseSourceString<ModuleOp>(graphText(tokens, experts, topK, GetParam()), &context);
   ASSERT_TRUE(module);
 
   TensorMap inputs, states;
   inputs["logits"] = logits;
   inputs["dgates"] = read("dgates");
+  inputs["bias"] = *GetParam().selection ? read("bias") : HostTensor({experts});
   inputs["targets"] = HostTensor({tokens});
   for (int64_t t = 0; t < tokens; ++t)
     inputs["targets"][t] = weights[t] == 0 ? -100 : 0;
@@ -135,7 +143,10 @@ INSTANTIATE_TEST_SUITE_P(
     Cases, RouterFixture,
     testing::Values(RouterCase{"mixtral-4-top2", true}, RouterCase{"olmoe-16-top4", false},
                     RouterCase{"switch-8-top1", false}, RouterCase{"top2-with-ties", true},
-                    RouterCase{"top2-ignored-targets", true}, RouterCase{"all-on-one-expert", false}),
+                    RouterCase{"top2-ignored-targets", true}, RouterCase{"all-on-one-expert", false},
+                    RouterCase{
+                        "sigmoid-bias-groups", true, "sigmoid", 2.5,
+                        ", groups = 4 : i64, groups_kept = 2 : i64, group_score = \"sum_of_best_two\""}),
     [](const auto &info) {
       std::string name = info.param.name;
       std::replace(name.begin(), name.end(), '-', '_');

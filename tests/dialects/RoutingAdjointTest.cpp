@@ -39,6 +39,21 @@ TEST(RoutingAdjointTest, Route) {
                                "%g, %p [\"g\", \"p\"] : tensor<2x3x2xf32>, tensor<2x3x5xf32>"));
 }
 
+TEST(RoutingAdjointTest, RouteWithASelectionBiasAndGroups) {
+  // The bias decides the choice, so its gradient is zero wherever it exists.
+  const std::string six = replaced(
+      R"(%r, %g, %p = sluice.route %l, %b {top_k = 2 : i64, score = "SCORE", renormalize = true, scale = 2.5 : f64,
+  groups = 3 : i64, groups_kept = 2 : i64, group_score = "RULE"}
+  : (tensor<2x3x6xf32>, tensor<6xf32>) -> (ROUTING6, tensor<2x3x2xf32>, tensor<2x3x6xf32>)
+)",
+      "ROUTING6", "!sluice.routing<experts = 6, top_k = 2, tokens = \"6\">");
+  for (const char *score : {"softmax", "sigmoid"})
+    for (const char *rule : {"maximum", "sum_of_best_two"})
+      checkAdjoint(graphText("%l: tensor<2x3x6xf32>, %b: tensor<6xf32>",
+                             replaced(replaced(six, "SCORE", score), "RULE", rule),
+                             "%g, %p [\"g\", \"p\"] : tensor<2x3x2xf32>, tensor<2x3x6xf32>"));
+}
+
 TEST(RoutingAdjointTest, RouteWithOneCotangentMissing) {
   checkAdjoint(
       graphText("%l: tensor<2x3x5xf32>", routeText("softmax", true), "%g [\"g\"] : tensor<2x3x2xf32>"));

@@ -1,5 +1,7 @@
 #include "tests/dialects/TestGraph.h"
 
+#include "dialects/interpreter/Counting.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Verifier.h"
@@ -57,6 +59,39 @@ void checkReads(Operation *forward, llvm::ArrayRef<Operation *> added, Frame &fr
           << op->getName().getStringRef().str();
 }
 
+/// Whether some target is not counted or a norm is not finite: then less is done than the shapes allow.
+bool dependsOnData(Operation *op, llvm::ArrayRef<const HostTensor *> operands) {
+  auto ignored = op->getAttrOfType<IntegerAttr>("ignore_index");
+  for (const HostTensor *operand : operands)
+    for (double value : operand->values)
+      if ((ignored && value == static_cast<double>(ignored.getInt())) || !std::isfinite(value))
+        return true;
+  return false;
+}
+
+/// The second opinion: the op runs with counting scalars, which must give the values of `evaluate` and the
+/// op's count.
+void checkCounting(Operation *op, llvm::ArrayRef<const HostTensor *> operands,
+                   llvm::ArrayRef<HostTensor> results) {
+  const std::string name = op->getName().getStringRef().str();
+  Tally tally;
+  std::optional<std::vector<HostTensor>> counted = evaluateCounting(op, operands);
+  ASSERT_TRUE(counted.has_value())
+      << name << " has no counting meaning: write it in dialects/interpreter/Counting*.cpp";
+  const ClassCounts found = tally.counts();
+  OpCounts counts = cast<Countable>(op).count();
+  ClassCounts expected = counts.ideal;
+  expected += counts.recompute;
+  const bool exact = !dependsOnData(op, operands);
+  for (const CountClass &countClass : countClasses) {
+    const Count did = found.*countClass.member, should = expected.*countClass.member;
+    EXPECT_TRUE(exact ? did == should : did <= should) << name << " did " << did << " operations of class "
+                                                       << countClass.name << ", its count says " << should;
+  }
+  for (auto [index, result] : llvm::enumerate(results))
+    EXPECT_LT(relativeError((*counted)[index], result), 1e-12) << name << ", result " << index;
+}
+
 } // namespace
 
 TestGraph::TestGraph(const std::string &text) {
@@ -106,9 +141,12 @@ Values TestGraph::evaluate(llvm::ArrayRef<HostTensor> inputs) {
     Evaluation evaluation(op, operands);
     EXPECT_TRUE(succeeded(cast<Evaluable>(op).evaluate(evaluation))) << op->getName().getStringRef().str();
     std::vector<HostTensor> results = evaluation.takeResults();
+    if (!counted)
+      checkCounting(op, operands, results);
     for (auto [result, tensor] : llvm::zip(op->getResults(), results))
       values[result] = std::move(tensor);
   }
+  counted = true;
   return values;
 }
 

@@ -49,6 +49,7 @@ public:
   void decomposeAll();
 
 private:
+  bool counted = false; // the first evaluation also checks every op's count (Counting.h)
   std::string messages;
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> module;

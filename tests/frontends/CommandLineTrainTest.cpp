@@ -97,7 +97,7 @@ TEST_F(CommandLineTrainTest, TrainsPlainlyAndSaysWhereThingsAre) {
   bad("sluice-run train moe.slx --data data --out plain --seed 5", 2, {"seed", "5"});
   bad("sluice-run train moe.slx --data data --out plain --set model.layers=3", 2, {"model.layers"});
   bad("sluice-run train moe.slx --data data --out r --device gpu", 2,
-      {"--device: expected cpu, found 'gpu'"});
+      {"--device: expected cpu, cuda, cuda:N or cuda-sim, found 'gpu'"});
   bad("sluice-run train moe.slx --data data --out r --tokens many", 2, {"--tokens", "many"});
   bad("sluice-run train moe.slx --data data --out data", 2, {"--out", "data"});
 

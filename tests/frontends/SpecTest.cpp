@@ -98,6 +98,58 @@ TEST(Spec, WrongTypesSayWhatWasExpected) {
             std::string::npos);
 }
 
+TEST(Spec, LayersSharedExpertsAndPositions) {
+  const std::string moe =
+      replaced(good, "    ffn: 96\n",
+               "    ffn: 96\n    shared_ffn: 48\n    shared_gate: true\n    first_dense: 1\n"
+               "    every: 2\n    selection_bias: true\n    groups: 2\n    groups_kept: 2\n"
+               "    group_score: sum_of_best_two\n");
+  const std::string text = replaced(replaced(moe, "layers: 2", "layers: 5"), "kv_heads: 2",
+                                    "kv_heads: 2\n  ffn: 160\n  positions: alibi\n  qk_norm: head");
+  StatusOr<Spec> spec = readSpec(write("layers.yaml", text), {});
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const DecoderConfig &decoder = spec->decoder;
+  EXPECT_TRUE(decoder.alibi);
+  EXPECT_FALSE(decoder.rotary.present);
+  EXPECT_EQ(decoder.queryKeyNorm, QueryKeyNorm::Head);
+  EXPECT_EQ(decoder.moe->sharedFfn, 48);
+  EXPECT_TRUE(decoder.moe->sharedGate && decoder.moe->selectionBias);
+  EXPECT_EQ(decoder.moe->groups, 2);
+  EXPECT_EQ(decoder.moe->groupScore, "sum_of_best_two");
+  std::vector<bool> experts;
+  for (const LayerConfig &layer : layerPlan(decoder))
+    experts.push_back(layer.experts);
+  EXPECT_EQ(experts, (std::vector<bool>{false, true, false, true, false}));
+}
+
+TEST(Spec, KeysOfExpertsSayWhatWasExpected) {
+  auto with = [](const std::string &line) {
+    return errorOf(replaced(good, "    ffn: 96\n", "    ffn: 96\n    " + line + "\n"));
+  };
+  for (const auto &[line, message] : std::initializer_list<std::pair<const char *, const char *>>{
+           {"shared_ffn: wide", "'model.moe.shared_ffn': expected an integer"},
+           {"shared_gate: 1", "'model.moe.shared_gate': expected true or false"},
+           {"shared_gate: true", "model.moe.shared_gate: expected a shared expert"},
+           {"first_dense: no", "'model.moe.first_dense': expected an integer"},
+           {"first_dense: 2", "expected a layer with experts, found none of 2"},
+           {"first_dense: 1", "model.ffn: expected a positive integer"},
+           {"every: 0", "'model.moe.every': expected a positive integer, found 0"},
+           {"every: x", "'model.moe.every': expected an integer"},
+           {"selection_bias: 3", "'model.moe.selection_bias': expected true or false"},
+           {"groups: x", "'model.moe.groups': expected an integer"},
+           {"groups: 3", "model.moe.groups: expected a divisor of model.moe.experts = 4, found 3"},
+           {"groups_kept: 2", "model.moe.groups_kept: expected 1 to model.moe.groups = 1, found 2"},
+           {"groups: 4", "model.moe.top_k: expected at most the 1 experts of the kept groups, found 2"},
+           {"group_score: mean", "expected one of maximum, sum_of_best_two"}})
+    EXPECT_NE(with(line).find(message), std::string::npos) << line << ": " << with(line);
+  EXPECT_NE(errorOf(replaced(good, "layers: 2", "layers: 2\n  positions: learned"))
+                .find("expected one of rope, alibi"),
+            std::string::npos);
+  EXPECT_NE(errorOf(replaced(good, "layers: 2", "layers: 2\n  qk_norm: all"))
+                .find("expected one of none, head, whole"),
+            std::string::npos);
+}
+
 TEST(Spec, RulesOverSeveralKeys) {
   EXPECT_NE(errorOf(replaced(good, "top_k: 2", "top_k: 5")).find("spec.yaml:9"), std::string::npos);
   EXPECT_NE(
@@ -130,16 +182,41 @@ TEST(HuggingFace, FamiliesAndSettingsThatWouldChangeTheMeaningAreRefused) {
     StatusOr<DecoderConfig> config = readHuggingFaceConfig(write("config.json", text));
     return config.ok() ? std::string("no error") : std::string(config.status().message());
   };
-  EXPECT_NE(errorOfConfig(R"({"model_type": "gpt2"})").find("expected llama or mixtral, found 'gpt2'"),
+  EXPECT_NE(errorOfConfig(R"({"model_type": "bert"})").find("llama"), std::string::npos);
+  EXPECT_NE(errorOfConfig(R"({"model_type": "bert"})").find("found 'bert'"), std::string::npos);
+  EXPECT_NE(
+      errorOfConfig(R"({"model_type": "llama", "hidden_act": "mish"})").find("'hidden_act': expected silu"),
+      std::string::npos);
+  EXPECT_NE(errorOfConfig(R"({"model_type": "llama", "rope_scaling": {"type": "dynamic", "factor": 2.0}})")
+                .find("'rope_scaling.type': expected default, linear, llama3 or yarn"),
+            std::string::npos);
+  EXPECT_NE(errorOfConfig(R"({"model_type": "llama", "rope_parameters": {"rope_type": "yarn"}})")
+                .find("'rope_parameters.factor': expected a positive number, found nothing"),
+            std::string::npos);
+  EXPECT_NE(errorOfConfig(R"({"model_type": "llama", "rope_parameters": {"partial_rotary_factor": 0.5}})")
+                .find("expected 1 for this family"),
+            std::string::npos);
+  EXPECT_NE(errorOfConfig(R"({"model_type": "llama", "rope_parameters": {"riddle": 1}})")
+                .find("'rope_parameters.riddle': expected no such key"),
+            std::string::npos);
+  EXPECT_NE(errorOfConfig(R"({"model_type": "mistral", "sliding_window": 0})")
+                .find("'sliding_window': expected a positive integer or null, found 0"),
+            std::string::npos);
+  EXPECT_NE(errorOfConfig(R"({"model_type": "qwen2", "num_hidden_layers": 2, "num_attention_heads": 32,
+                              "layer_types": ["full_attention", "sliding_attention"]})")
+                .find("no sliding_window is in use"),
+            std::string::npos);
+  EXPECT_NE(errorOfConfig(R"({"model_type": "gpt2", "scale_attn_by_inverse_layer_idx": true})")
+                .find("'scale_attn_by_inverse_layer_idx': expected it absent"),
+            std::string::npos);
+  EXPECT_NE(errorOfConfig(R"({"model_type": "gemma2", "use_bidirectional_attention": true})")
+                .find("'use_bidirectional_attention'"),
             std::string::npos);
   EXPECT_NE(
-      errorOfConfig(R"({"model_type": "llama", "hidden_act": "gelu"})").find("'hidden_act': expected silu"),
+      errorOfConfig(R"({"model_type": "gpt_neox", "rotary_pct": 0.01})").find("rotary positions turn pairs"),
       std::string::npos);
-  EXPECT_NE(
-      errorOfConfig(R"({"model_type": "llama", "rope_scaling": {"rope_type": "yarn"}})").find("rope_type"),
-      std::string::npos);
-  EXPECT_NE(errorOfConfig(R"({"model_type": "mixtral", "sliding_window": 4096})")
-                .find("'sliding_window': expected null"),
+  EXPECT_NE(errorOfConfig(R"({"model_type": "mistral", "num_hidden_layers": 99999999999})")
+                .find("'num_hidden_layers': expected at most"),
             std::string::npos);
   EXPECT_NE(errorOfConfig(R"({"model_type": "llama", "mystery": 1})").find("'mystery' is not known"),
             std::string::npos);
@@ -158,6 +235,48 @@ TEST(HuggingFace, AbsentKeysTakeTheFamilysDefaults) {
   EXPECT_EQ(mixtral->moe->experts, 8);
   EXPECT_EQ(mixtral->ropeTheta, 1e6);
   EXPECT_TRUE(mixtral->moe->renormalize);
+  auto defaultsOf = [](const std::string &family) {
+    StatusOr<DecoderConfig> config =
+        readHuggingFaceConfig(write(family + ".json", R"({"model_type": ")" + family + R"("})"));
+    EXPECT_TRUE(config.ok()) << config.status();
+    return config.ok() ? *config : DecoderConfig();
+  };
+  for (const LayerConfig &layer : defaultsOf("mistral").plan)
+    EXPECT_EQ(layer.window, 4096);
+  for (const LayerConfig &layer : defaultsOf("qwen2").plan) // use_sliding_window is off
+    EXPECT_EQ(layer.window, 0);
+  EXPECT_EQ(defaultsOf("qwen3").headDim, 128);
+  EXPECT_EQ(defaultsOf("olmo").vocabulary, 50304);
+  const DecoderConfig gpt2 = defaultsOf("gpt2");
+  EXPECT_EQ(gpt2.ffn, 3072);
+  EXPECT_EQ(gpt2.learnedPositions, 1024);
+  EXPECT_EQ(gpt2.warnings.size(), 3u); // three kinds of dropout
+  const DecoderConfig neox = defaultsOf("gpt_neox");
+  EXPECT_EQ(neox.rotary.dim, 24); // a quarter of 96
+  EXPECT_TRUE(neox.parallelResidual);
+  const DecoderConfig gemma = defaultsOf("gemma2");
+  EXPECT_EQ(gemma.plan[0].window, 4096);
+  EXPECT_EQ(gemma.plan[1].window, 0);
+  EXPECT_EQ(gemma.attentionScale, 0.0625);
+  EXPECT_EQ(gemma.embeddingScale, 48);
+}
+
+TEST(HuggingFace, OldAndNewNamesOfRotaryPositionsAgree) {
+  auto read = [](const std::string &name, const std::string &keys) {
+    StatusOr<DecoderConfig> config = readHuggingFaceConfig(write(name, R"({"model_type": )" + keys + "}"));
+    EXPECT_TRUE(config.ok()) << config.status();
+    return config.ok() ? *config : DecoderConfig();
+  };
+  const DecoderConfig before =
+      read("old.json", R"("llama", "rope_theta": 500.0, "rope_scaling": {"type": "linear", "factor": 4.0})");
+  const DecoderConfig after =
+      read("new.json",
+           R"("llama", "rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 500.0})");
+  EXPECT_EQ(before.rotary.frequencies, after.rotary.frequencies);
+  EXPECT_EQ(before.rotary.frequencies[0], 0.25); // the first pair turns by 1 a position, stretched four times
+  EXPECT_EQ(before.ropeTheta, 500);
+  EXPECT_EQ(read("old.json", R"("gpt_neox", "rotary_pct": 0.5, "rotary_emb_base": 99)").rotary.dim, 48);
+  EXPECT_EQ(read("old.json", R"("gpt_neox", "rotary_pct": 0.5, "rotary_emb_base": 99)").ropeTheta, 99);
 }
 
 } // namespace

@@ -231,12 +231,18 @@ private:
           v = linear(x, recipe.width, kvHeads * headDim);
     auto rope = [&](Value value, int64_t count) -> Value {
       return RopeOp::create(builder, loc, value, builder.getI64IntegerAttr(count),
-                            builder.getF64FloatAttr(100.0), builder.getBoolAttr(false));
+                            builder.getF64FloatAttr(100.0), builder.getBoolAttr(false), IntegerAttr(),
+                            IntegerAttr(), builder.getBoolAttr(step.variant / 2 % 2), FloatAttr(),
+                            DenseF64ArrayAttr());
     };
-    Value out = AttentionOp::create(builder, loc, rope(q, heads), rope(k, kvHeads), v,
-                                    builder.getI64IntegerAttr(heads), builder.getI64IntegerAttr(kvHeads),
-                                    builder.getBoolAttr(step.variant / 8 % 2), builder.getF64FloatAttr(0.7))
-                    .getOut();
+    const bool causal = step.variant / 8 % 2;
+    Value out =
+        AttentionOp::create(builder, loc, rope(q, heads), rope(k, kvHeads), v, Value(),
+                            builder.getI64IntegerAttr(heads), builder.getI64IntegerAttr(kvHeads),
+                            builder.getBoolAttr(causal), builder.getF64FloatAttr(0.7),
+                            builder.getI64IntegerAttr(causal ? step.variant % 3 : 0),
+                            builder.getF64FloatAttr(step.variant / 4 % 2 ? 2.0 : 0.0), DenseF64ArrayAttr())
+            .getOut();
     return linear(out, heads * headDim, recipe.width);
   }
 
@@ -244,11 +250,12 @@ private:
     const int64_t experts = step.size, topK = 1 + step.variant % experts;
     const bool sigmoid = step.variant / 8 % 2, renormalize = step.variant / 16 % 2;
     Value logits = linear(x, recipe.width, experts);
-    auto route = RouteOp::create(
-        builder, loc, logits, builder.getI64IntegerAttr(topK),
-        builder.getStringAttr(sigmoid ? "sigmoid" : "softmax"), builder.getBoolAttr(renormalize),
-        builder.getF64FloatAttr(renormalize ? 1e-9 : 0.0),
-        builder.getF64FloatAttr(1.0 + 0.5 * (step.variant / 32 % 2)), builder.getBoolAttr(true));
+    auto route =
+        RouteOp::create(builder, loc, logits, Value(), builder.getI64IntegerAttr(topK),
+                        builder.getStringAttr(sigmoid ? "sigmoid" : "softmax"),
+                        builder.getBoolAttr(renormalize), builder.getF64FloatAttr(renormalize ? 1e-9 : 0.0),
+                        builder.getF64FloatAttr(1.0 + 0.5 * (step.variant / 32 % 2)),
+                        builder.getBoolAttr(true), IntegerAttr(), IntegerAttr(), StringAttr());
     auto ignore = builder.getI64IntegerAttr(-100);
     if (step.variant / 64 % 2)
       AuxiliaryLossOp::create(builder, loc, builder.getStringAttr("balance"),
@@ -304,9 +311,9 @@ private:
   }
 
   Value repeat(Value x, const Step &step) {
-    auto op =
-        RepeatOp::create(builder, loc, x.getType(), builder.getStringAttr("layers" + std::to_string(names++)),
-                         builder.getI64IntegerAttr(1 + step.size % 3), x);
+    auto op = RepeatOp::create(
+        builder, loc, x.getType(), builder.getStringAttr("layers" + std::to_string(names++)),
+        builder.getI64IntegerAttr(1 + step.size % 3), x, builder.getI64IntegerAttr(step.variant % 3));
     Block &body = op.getBody().emplaceBlock();
     body.addArgument(x.getType(), loc);
     inBody(body, step.body);

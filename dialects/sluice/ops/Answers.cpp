@@ -1,6 +1,7 @@
 #include "dialects/sluice/ops/Answers.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -36,6 +37,14 @@ std::string commaText(llvm::ArrayRef<int64_t> numbers) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   llvm::interleave(numbers, stream, ",");
+  return text;
+}
+
+std::string numbersText(llvm::ArrayRef<double> numbers) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  // 17 digits give every double back.
+  llvm::interleave(numbers, stream, [&](double number) { stream << llvm::format("%.17g", number); }, ",");
   return text;
 }
 

@@ -38,7 +38,10 @@ inline mlir::Type elementTypeOf(mlir::Value value) {
 }
 /// Elements of a static tensor.
 inline Count elementCount(mlir::Value value) {
-  return static_cast<Count>(tensorTypeOf(value).getNumElements());
+  Count elements = 1;
+  for (int64_t size : tensorTypeOf(value).getShape())
+    elements *= size;
+  return elements;
 }
 /// Size of axis `axis` of a static tensor; negative counts from the end.
 inline Count sizeOf(mlir::Value value, int64_t axis) {
@@ -79,5 +82,7 @@ void setText(mlir::NamedAttrList &attributes, mlir::MLIRContext *context, llvm::
              llvm::StringRef value);
 /// "0,2,1".
 std::string commaText(llvm::ArrayRef<int64_t> numbers);
+/// "0.5,0.25", digits enough to give every double back.
+std::string numbersText(llvm::ArrayRef<double> numbers);
 
 } // namespace sluice

@@ -12,8 +12,8 @@ namespace {
 /// Useful work reads each routed row once; dense work sends every token through every expert.
 OpCounts groupedCounts(RoutingType routing, const ClassCounts &perRow) {
   OpCounts counts;
-  counts.ideal = perRow.times(static_cast<Count>(routing.rows()));
-  counts.dense = perRow.times(static_cast<Count>(routing.tokenCount() * routing.getExperts()));
+  counts.ideal = perRow.times(Count(routing.tokenCount()) * routing.getTopK());
+  counts.dense = perRow.times(Count(routing.tokenCount()) * routing.getExperts());
   return counts;
 }
 

@@ -39,7 +39,7 @@ OpCounts RmsNormOp::count() {
   const Count elements = elementCount(getX()), rows = rowCount(getX());
   ClassCounts counts;
   counts.multiply = 3 * elements;
-  counts.add = elements + rows;
+  counts.add = (elements == rows ? Count(0) : elements) + rows; // one element is no sum
   counts.divide = 2 * rows;
   return OpCounts::same(counts);
 }

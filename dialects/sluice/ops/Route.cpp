@@ -1,4 +1,5 @@
-// route: token choice. Probabilities, selection by logits, gates; its adjoint with ids as constants.
+// route: token choice. Probabilities, selection by keys, gates; its adjoint with ids as constants.
+#include "dialects/sluice/AdjointUtils.h"
 #include "dialects/sluice/ops/Place.h"
 #include "dialects/sluice/ops/RoutingBuffer.h"
 
@@ -9,14 +10,51 @@ using namespace mlir;
 namespace sluice {
 namespace {
 
-/// Better means: a larger logit; on a tie the lower index; a NaN loses against every number.
-bool isBetter(const double *logits, int64_t a, int64_t b) {
-  bool aMissing = std::isnan(logits[a]), bMissing = std::isnan(logits[b]);
+/// Better means: a larger key; on a tie the lower index; a NaN loses against every number.
+bool isBetter(const double *keys, int64_t a, int64_t b) {
+  bool aMissing = std::isnan(keys[a]), bMissing = std::isnan(keys[b]);
   if (aMissing != bMissing)
     return bMissing;
-  if (!aMissing && logits[a] != logits[b])
-    return logits[a] > logits[b];
+  if (!aMissing && keys[a] != keys[b])
+    return keys[a] > keys[b];
   return a < b;
+}
+
+/// The best `count` of those keys that are `open`, best first.
+std::vector<int64_t> bestOf(const double *keys, int64_t count, std::vector<bool> open) {
+  std::vector<int64_t> taken;
+  while (static_cast<int64_t>(taken.size()) < count) {
+    int64_t best = -1;
+    for (int64_t e = 0; e < static_cast<int64_t>(open.size()); ++e)
+      if (open[e] && (best < 0 || isBetter(keys, e, best)))
+        best = e;
+    open[best] = false;
+    taken.push_back(best);
+  }
+  return taken;
+}
+
+/// Which experts may be chosen: those of the `kept` groups whose score is best.
+std::vector<bool> openExperts(const double *keys, int64_t experts, int64_t groups, int64_t kept,
+                              bool sumOfBestTwo) {
+  std::vector<bool> open(experts, groups == 1);
+  if (groups == 1)
+    return open;
+  const int64_t size = experts / groups;
+  std::vector<double> scores(groups);
+  for (int64_t group = 0; group < groups; ++group) {
+    const double *own = keys + group * size;
+    for (int64_t member : bestOf(own, sumOfBestTwo ? 2 : 1, std::vector<bool>(size, true)))
+      scores[group] += own[member];
+  }
+  for (int64_t group : bestOf(scores.data(), kept, std::vector<bool>(groups, true)))
+    std::fill_n(open.begin() + group * size, size, true);
+  return open;
+}
+
+/// Comparisons that find the best `chosen` of `size`: the j-th is a maximum over the size - j that are left.
+Count choiceComparisons(Count size, Count chosen) {
+  return chosen * (size - 1) - chosen * (chosen - 1) / 2;
 }
 
 void probabilitiesOf(const double *logits, int64_t experts, bool softmax, double *probabilities) {
@@ -51,6 +89,29 @@ LogicalResult verifyScore(Operation *op, llvm::StringRef score) {
   return emitPlacedError(op) << "score must be \"softmax\" or \"sigmoid\", found \"" << score << "\"";
 }
 
+/// Rules of a selection bias and of groups.
+LogicalResult verifySelection(RouteOp op, int64_t experts, int64_t topK) {
+  const auto groups = static_cast<int64_t>(op.getGroups()), kept = static_cast<int64_t>(op.getGroupsKept());
+  if (op.getBias() && dimsOf(op.getBias().getType()) != llvm::SmallVector<Dim>{Dim(experts)})
+    return emitPlacedError(op) << "bias must be [experts] = [" << experts << "], found "
+                               << shapeText(op.getBias().getType());
+  if (groups < 1 || experts % groups != 0)
+    return emitPlacedError(op) << "groups must divide the " << experts << " experts, found " << groups;
+  if (kept < 1 || kept > groups)
+    return emitPlacedError(op) << "groups_kept must be between 1 and groups = " << groups << ", found "
+                               << kept;
+  if (!op.sumsGroups() && op.getGroupScore() != "maximum")
+    return emitPlacedError(op) << "group_score must be \"maximum\" or \"sum_of_best_two\", found \""
+                               << op.getGroupScore() << "\"";
+  if (groups > 1 && op.sumsGroups() && experts / groups < 2)
+    return emitPlacedError(op) << "group_score = \"sum_of_best_two\" needs at least 2 experts a group, found "
+                               << experts << " experts in " << groups << " groups";
+  if (topK > kept * (experts / groups))
+    return emitPlacedError(op) << "top_k = " << topK << " is more than the " << kept * (experts / groups)
+                               << " experts of the " << kept << " kept groups";
+  return success();
+}
+
 } // namespace
 
 LogicalResult RouteOp::inferReturnTypes(MLIRContext *context, std::optional<Location> location,
@@ -80,7 +141,7 @@ LogicalResult RouteOp::verify() {
   if (topK < 1 || topK > experts)
     return emitPlacedError(*this) << "top_k must be between 1 and the number of experts, found top_k = "
                                   << topK << " of " << experts << " experts";
-  if (failed(verifyScore(*this, getScore())))
+  if (failed(verifyScore(*this, getScore())) || failed(verifySelection(*this, experts, topK)))
     return failure();
   if (topK == 1 && getRenormalize() && !getAllowConstantGate())
     return emitPlacedError(*this)
@@ -95,8 +156,14 @@ OpCounts RouteOp::count() {
   auto tokens = static_cast<Count>(type.tokenCount()), experts = static_cast<Count>(type.getExperts());
   auto topK = static_cast<Count>(type.getTopK());
   ClassCounts counts = scoreCounts(tokens, experts, getScore() == "softmax");
-  // The j-th choice is a maximum over the experts - j that are left.
-  counts.compare += tokens * (topK * (experts - 1) - topK * (topK - 1) / 2);
+  const auto groups = static_cast<Count>(getGroups()), kept = static_cast<Count>(getGroupsKept());
+  if (groups > 1) {
+    counts.compare += tokens * groups * choiceComparisons(experts / groups, sumsGroups() ? 2 : 1);
+    counts.compare += tokens * choiceComparisons(groups, kept);
+    counts.add += sumsGroups() ? tokens * groups : 0;
+  }
+  counts.add += getBias() ? tokens * experts : 0;
+  counts.compare += tokens * choiceComparisons(kept * (experts / groups), topK);
   if (getRenormalize()) {
     counts.add += tokens * (topK - 1 + (getEpsilon().isZero() ? 0 : 1));
     counts.divide += tokens * topK;
@@ -115,23 +182,25 @@ LogicalResult RouteOp::evaluate(Evaluation &evaluation) {
   RoutingType type = routingTypeOf(getRouting());
   const int64_t tokens = type.tokenCount(), experts = type.getExperts(), topK = type.getTopK();
   const HostTensor &logits = evaluation.operand(0);
+  const HostTensor *bias = getBias() ? &evaluation.operand(1) : nullptr;
   HostTensor &routing = evaluation.result(0), &gates = evaluation.result(1),
              &probabilities = evaluation.result(2);
   const double epsilon = getEpsilon().convertToDouble(), scale = getScale().convertToDouble();
   for (int64_t t = 0; t < tokens; ++t) {
     const double *row = &logits.values[t * experts];
     probabilitiesOf(row, experts, getScore() == "softmax", &probabilities.values[t * experts]);
-    std::vector<bool> taken(experts, false);
-    double sum = 0;
-    for (int64_t j = 0; j < topK; ++j) {
-      int64_t best = -1;
+    std::vector<double> keys(row, row + experts);
+    if (comparesProbabilities())
       for (int64_t e = 0; e < experts; ++e)
-        if (!taken[e] && (best < 0 || isBetter(row, e, best)))
-          best = e;
-      taken[best] = true;
-      routing[t * topK + j] = static_cast<double>(best);
-      gates[t * topK + j] = probabilities[t * experts + best];
-      sum += gates[t * topK + j];
+        keys[e] = probabilities[t * experts + e] + (bias ? (*bias)[e] : 0.0);
+    std::vector<bool> open = openExperts(keys.data(), experts, static_cast<int64_t>(getGroups()),
+                                         static_cast<int64_t>(getGroupsKept()), sumsGroups());
+    double sum = 0;
+    for (auto [j, expert] : llvm::enumerate(bestOf(keys.data(), topK, std::move(open)))) {
+      const int64_t slot = t * topK + static_cast<int64_t>(j);
+      routing[slot] = static_cast<double>(expert);
+      gates[slot] = probabilities[t * experts + expert];
+      sum += gates[slot];
     }
     for (int64_t j = 0; j < topK; ++j) {
       double &gate = gates[t * topK + j];
@@ -143,7 +212,12 @@ LogicalResult RouteOp::evaluate(Evaluation &evaluation) {
 }
 
 LogicalResult RouteOp::buildAdjoint(AdjointBuilder &adjoint) {
-  if (!adjoint.needed(0) || (!adjoint.cotangent(1) && !adjoint.cotangent(2)))
+  if (!adjoint.cotangent(1) && !adjoint.cotangent(2))
+    return success();
+  // The bias only chooses, and ids are constants.
+  if (getBias() && adjoint.needed(1))
+    adjoint.setOperandCotangent(1, zerosLike(adjoint.builder, adjoint.loc, getBias().getType()));
+  if (!adjoint.needed(0))
     return success();
   Value dgates = cotangentOrZeros(adjoint, 1, getGates());
   Value dprobabilities = cotangentOrZeros(adjoint, 2, getProbabilities());
@@ -160,6 +234,9 @@ std::string RouteOp::commandKind() {
 void RouteOp::commandAttributes(NamedAttrList &attributes) {
   routeAttributes(*this, routingTypeOf(getRouting()), getScore(), getRenormalize(),
                   getEpsilon().convertToDouble(), getScale().convertToDouble(), attributes);
+  appendInteger(attributes, *this, "groups", static_cast<int64_t>(getGroups()));
+  appendInteger(attributes, *this, "groups_kept", static_cast<int64_t>(getGroupsKept()));
+  appendInteger(attributes, *this, "group_score", sumsGroups() ? 1 : 0);
 }
 LogicalResult RouteOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
   return failure();

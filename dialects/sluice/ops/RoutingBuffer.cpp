@@ -34,7 +34,10 @@ void groupRows(HostTensor &buffer, RoutingType type) {
 }
 
 Count elementsOf(Value value) {
-  return static_cast<Count>(cast<RankedTensorType>(value.getType()).getNumElements());
+  Count elements = 1;
+  for (int64_t size : cast<RankedTensorType>(value.getType()).getShape())
+    elements *= size;
+  return elements;
 }
 
 Count lastSizeOf(Value value) {

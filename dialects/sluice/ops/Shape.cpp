@@ -29,20 +29,27 @@ LogicalResult ReshapeOp::inferReturnTypes(MLIRContext *, std::optional<Location>
                                           OpaqueProperties properties, RegionRange regions,
                                           llvm::SmallVectorImpl<Type> &types) {
   Adaptor op(operands, attributes, properties, regions);
+  // Axes kept as they are drop out of the product on both sides.
+  llvm::SmallVector<Dim> own = dimsOf(op.getX().getType()), divided = own, dims;
   int64_t known = 1, rest = -1;
-  llvm::SmallVector<Dim> dims;
   for (auto [axis, size] : llvm::enumerate(op.getShape())) {
+    if (size == -2 && axis < own.size()) {
+      dims.push_back(own[axis]);
+      divided[axis] = Dim(1);
+      continue;
+    }
     dims.emplace_back(size);
     if (size == -1 && rest == -1)
       rest = static_cast<int64_t>(axis);
     else if (size < 0)
       return emitOptionalError(location,
-                               "'sluice.reshape' op sizes must not be negative, one may be -1, found ",
+                               "'sluice.reshape' op sizes must not be negative, one may be -1 and those of "
+                               "axes that the operand has may be -2, found ",
                                listText(op.getShape()));
     else
       known *= size;
   }
-  auto [number, names] = splitNumber(productOf(dimsOf(op.getX().getType())));
+  auto [number, names] = splitNumber(productOf(divided));
   const bool fits = rest == -1 ? number == known && names == Dim(1) : known != 0 && number % known == 0;
   if (!fits)
     return emitOptionalError(location, "'sluice.reshape' op must keep the number of elements: found ",

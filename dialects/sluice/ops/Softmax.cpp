@@ -18,10 +18,11 @@ LogicalResult SoftmaxOp::inferReturnTypes(MLIRContext *, std::optional<Location>
 }
 
 OpCounts SoftmaxOp::count() {
-  // Per score: maximum, subtraction, exp, sum, division.
+  // Per score: maximum, subtraction, exp, sum, division; one score has no maximum and no sum.
   ClassCounts each;
-  each.compare = each.transcendental = each.divide = 1;
-  each.add = 2;
+  each.transcendental = each.divide = each.add = 1;
+  if (sizeOf(getX(), -1) != 1)
+    each.compare = 1, each.add = 2;
   return OpCounts::same(each.times(elementCount(getX())));
 }
 

@@ -172,6 +172,18 @@ LogicalResult ParamOp::verify() {
   if (!cast<RankedTensorType>(getValue().getType()).hasStaticShape())
     return emitOpError() << "'" << getName() << "' must have a static shape, found "
                          << shapeText(getValue().getType());
+  auto experts = (*this)->getAttrOfType<IntegerAttr>("sluice.experts"),
+       active = (*this)->getAttrOfType<IntegerAttr>("sluice.active");
+  auto shape = cast<RankedTensorType>(getValue().getType()).getShape();
+  if (!experts && !active)
+    return success();
+  if (!experts || !active || shape.empty() || shape[0] != experts.getInt() || active.getInt() < 1 ||
+      active.getInt() > experts.getInt())
+    return emitOpError()
+           << "'" << getName()
+           << "' is stacked by experts: needs sluice.experts, its leading size, and sluice.active, 1 to "
+              "that number, found "
+           << shapeText(getValue().getType());
   return success();
 }
 
@@ -243,13 +255,19 @@ ParseResult RepeatOp::parse(OpAsmParser &parser, OperationState &state) {
 void RepeatOp::print(OpAsmPrinter &printer) {
   printer << " " << getNameAttr() << " times " << getTimes() << " ";
   printBindings(printer, getBody().front(), getInits());
-  printTypedBody(printer, *this, getInits(), {"name", "times"});
+  llvm::SmallVector<StringRef> hidden = {"name", "times"};
+  if (getFirst() == 0)
+    hidden.push_back("first");
+  printTypedBody(printer, *this, getInits(), hidden);
 }
 
 LogicalResult RepeatOp::verify() {
   if (static_cast<int64_t>(getTimes()) < 1)
     return emitOpError() << "'" << getName() << "' must repeat at least once, found times "
                          << static_cast<int64_t>(getTimes());
+  if (static_cast<int64_t>(getFirst()) < 0)
+    return emitOpError() << "'" << getName() << "' first must not be negative, found "
+                         << static_cast<int64_t>(getFirst());
   if (getInits().getTypes() != getResultTypes())
     return emitOpError() << "'" << getName() << "' must return the types it is given, found "
                          << getInits().getTypes() << " and " << getResultTypes();

@@ -4,65 +4,95 @@
 #include "runtime/device/cpu/SimdGemm.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace sluice::cpu {
 namespace {
 
 /// One key/value head of one sequence: it owns dk and dv, and dq of the query heads that read it, which come
-/// in increasing order. Formulas of Dao et al. 2022 (FlashAttention, algorithm 4): P = exp(scale q k^T -
-/// lse), dv = P^T dout, dS = scale P (dout v^T - rowsum(dout * out)), dq = dS k, dk = dS^T q.
+/// in increasing order. Formulas of Dao et al. 2022 (FlashAttention, algorithm 4): P = exp(score - lse), dv =
+/// P^T dout, dS = score' P (dout v^T - rowsum(dout * out)), dq = dS k, dk = dS^T q.
 struct BackwardTile {
   AttentionShape shape;
   const float *q, *k, *v, *out, *lse, *dout;
   float *dq, *dk, *dv;
 
   void run(int64_t batch, int64_t keyHead, std::byte *scratch) const {
-    const int64_t h = shape.headDim, kw = shape.keyWidth();
-    const int64_t keyAt = batch * shape.sequence * kw + keyHead * h;
+    const int64_t h = shape.headDim, hv = shape.valueDim, kw = shape.keyWidth(), vw = shape.valueWidth();
+    const int64_t keyAt = batch * shape.sequence * kw + keyHead * h,
+                  valueAt = batch * shape.sequence * vw + keyHead * hv;
     for (int64_t s = 0; s < shape.sequence; ++s) {
       std::fill_n(dk + keyAt + s * kw, h, 0.0f);
-      std::fill_n(dv + keyAt + s * kw, h, 0.0f);
+      std::fill_n(dv + valueAt + s * vw, hv, 0.0f);
     }
     const int64_t group = shape.heads / shape.keyHeads;
     for (int64_t head = keyHead * group; head < (keyHead + 1) * group; ++head)
       for (int64_t begin = 0; begin < shape.sequence; begin += queryBlock)
-        queries(batch, head, begin, keyAt, scratch);
+        queries(batch, head, begin, keyAt, valueAt, scratch);
   }
 
-  void queries(int64_t batch, int64_t head, int64_t begin, int64_t keyAt, std::byte *scratch) const {
-    const int64_t h = shape.headDim, qw = shape.queryWidth(), kw = shape.keyWidth();
+  void queries(int64_t batch, int64_t head, int64_t begin, int64_t keyAt, int64_t valueAt,
+               std::byte *scratch) const {
+    const int64_t h = shape.headDim, hv = shape.valueDim;
+    const int64_t qw = shape.queryWidth(), kw = shape.keyWidth(), vw = shape.valueWidth(),
+                  ow = shape.outWidth();
     const int64_t count = std::min(queryBlock, shape.sequence - begin);
-    const int64_t at = (batch * shape.sequence + begin) * qw + head * h;
+    const int64_t at = (batch * shape.sequence + begin) * qw + head * h,
+                  outAt = (batch * shape.sequence + begin) * ow + head * hv;
     const float *logMass = lse + (batch * shape.heads + head) * shape.sequence + begin;
 
     float *p = reinterpret_cast<float *>(scratch);
-    float *ds = p + queryBlock * keyBlock, *inner = ds + queryBlock * keyBlock;
-    std::byte *gemmScratch = scratch + floatBytes(queryBlock * (2 * keyBlock + 1));
+    float *ds = p + queryBlock * keyBlock, *inner = ds + queryBlock * keyBlock, *slope = inner + queryBlock;
+    std::byte *gemmScratch = scratch + floatBytes(queryBlock * (2 * keyBlock + 1) + keyBlock);
     for (int64_t i = 0; i < count; ++i)
-      inner[i] = rowDot(dout + at + i * qw, out + at + i * qw, h);
+      inner[i] = rowDot(dout + outAt + i * ow, out + outAt + i * ow, hv);
 
-    const int64_t limit = shape.keyLimit(begin, count);
-    for (int64_t keyBegin = 0; keyBegin < limit; keyBegin += keyBlock) {
-      const int64_t block = std::min(keyBlock, limit - keyBegin), key = keyAt + keyBegin * kw;
+    const int64_t first = shape.keyFirst(begin), limit = shape.keyLimit(begin, count);
+    for (int64_t keyBegin = first; keyBegin < limit; keyBegin += keyBlock) {
+      const int64_t block = std::min(keyBlock, limit - keyBegin), key = keyAt + keyBegin * kw,
+                    value = valueAt + keyBegin * vw;
       simdGemm(count, block, h, matrixView(q + at, qw, false), matrixView(k + key, kw, true), p, block, false,
                gemmScratch);
-      simdGemm(count, block, h, matrixView(dout + at, qw, false), matrixView(v + key, kw, true), ds, block,
-               false, gemmScratch);
-      for (int64_t i = 0; i < count; ++i) {
-        float *pRow = p + i * block, *dsRow = ds + i * block;
-        const int64_t seen = shape.visible(begin + i, keyBegin, block);
-        rowExp(pRow, seen, shape.scale, logMass[i], pRow);
-        rowSoftmaxAdjoint(pRow, dsRow, seen, inner[i], shape.scale, dsRow);
-        std::fill(pRow + seen, pRow + block, 0.0f);
-        std::fill(dsRow + seen, dsRow + block, 0.0f);
-      }
-      simdGemm(block, h, count, matrixView(p, block, true), matrixView(dout + at, qw, false), dv + key, kw,
-               true, gemmScratch);
+      simdGemm(count, block, hv, matrixView(dout + outAt, ow, false), matrixView(v + value, vw, true), ds,
+               block, false, gemmScratch);
+      for (int64_t i = 0; i < count; ++i)
+        row(p + i * block, ds + i * block, block, head, begin + i, keyBegin, logMass[i], inner[i], slope);
+      simdGemm(block, hv, count, matrixView(p, block, true), matrixView(dout + outAt, ow, false), dv + value,
+               vw, true, gemmScratch);
       simdGemm(count, h, block, matrixView(ds, block, false), matrixView(k + key, kw, false), dq + at, qw,
-               keyBegin > 0, gemmScratch);
+               keyBegin > first, gemmScratch);
       simdGemm(block, h, count, matrixView(ds, block, true), matrixView(q + at, qw, false), dk + key, kw,
                true, gemmScratch);
     }
+  }
+
+  /// One query's row: products become probabilities, dP becomes dS; what the query does not see becomes zero.
+  void row(float *p, float *ds, int64_t block, int64_t head, int64_t query, int64_t keyBegin, float logMass,
+           float inner, float *slope) const {
+    const int64_t from = shape.seenFrom(query, keyBegin, block), to = shape.seenTo(query, keyBegin, block),
+                  seen = std::max<int64_t>(0, to - from);
+    const float multiplier = shape.finishScores(p + from, seen, head, query, keyBegin + from, slope);
+    rowExp(p + from, seen, multiplier, logMass, p + from);
+    rowSoftmaxAdjoint(p + from, ds + from, seen, inner, shape.scale, ds + from);
+    if (shape.softcap != 0)
+      for (int64_t j = 0; j < seen; ++j)
+        ds[from + j] *= slope[j];
+    std::fill(p, p + from, 0.0f);
+    std::fill(ds, ds + from, 0.0f);
+    std::fill(p + to, p + block, 0.0f);
+    std::fill(ds + to, ds + block, 0.0f);
+  }
+
+  /// A sink has no value, so its probability only takes from the others: the sum over rows in order.
+  float sinkGradient(int64_t head, float sink) const {
+    double sum = 0;
+    for (int64_t batch = 0; batch < shape.batch; ++batch)
+      for (int64_t s = 0; s < shape.sequence; ++s) {
+        const int64_t at = (batch * shape.sequence + s) * shape.outWidth() + head * shape.valueDim;
+        const float logMass = lse[(batch * shape.heads + head) * shape.sequence + s];
+        sum -= std::exp(static_cast<double>(sink) - logMass) * rowDot(dout + at, out + at, shape.valueDim);
+      }
+    return static_cast<float>(sum);
   }
 };
 
@@ -70,30 +100,45 @@ struct BackwardTile {
 
 StatusOr<PreparedKernel> prepareAttentionBackward(PrepareContext &context) {
   Arguments arguments(context);
-  arguments.inputs(6);
-  arguments.outputs(3);
+  arguments.inputs(6, 7);
+  arguments.outputs(3, 4);
   const Tensor q = arguments.input(0), k = arguments.input(1), v = arguments.input(2),
                out = arguments.input(3);
   const Tensor lse = arguments.input(4), dout = arguments.input(5);
   const Tensor dq = arguments.output(0), dk = arguments.output(1), dv = arguments.output(2);
   const AttentionShape shape = attentionShape(arguments, q, k, v);
-  arguments.require(out.shape == q.shape && dout.shape == q.shape && dq.shape == q.shape,
-                    "out, dout and dq must have q's shape");
-  arguments.require(dk.shape == k.shape && dv.shape == k.shape, "dk and dv must have k's shape");
+  arguments.require(dq.shape == q.shape && dk.shape == k.shape && dv.shape == v.shape,
+                    "dq, dk and dv must have the shapes of q, k and v");
+  arguments.shape(out, {shape.batch, shape.sequence, shape.outWidth()}, "out");
+  arguments.require(dout.shape == out.shape, "dout must have out's shape");
+  arguments.require(shape.sinks == (arguments.inputCount() == 7) &&
+                        shape.sinks == (arguments.outputCount() == 4),
+                    "sinks = 1 belongs to a seventh input and a fourth output");
+  const Tensor sinks = shape.sinks ? arguments.input(6) : Tensor{},
+               dsinks = shape.sinks ? arguments.output(3) : Tensor{};
+  if (shape.sinks) {
+    arguments.shape(sinks, {shape.heads}, "sinks");
+    arguments.shape(dsinks, {shape.heads}, "dsinks");
+  }
   arguments.elements(lse, shape.batch * shape.heads * shape.sequence, "lse");
   SLUICE_RETURN_IF_ERROR(arguments.status());
 
   const BackwardTile body{shape,     q.f32(),    k.f32(),  v.f32(),  out.f32(),
                           lse.f32(), dout.f32(), dq.f32(), dk.f32(), dv.f32()};
-  const int64_t h = shape.headDim;
+  const int64_t h = std::max(shape.headDim, shape.valueDim);
   PreparedKernel kernel;
   kernel.scratchBytes =
-      floatBytes(queryBlock * (2 * keyBlock + 1)) +
+      floatBytes(queryBlock * (2 * keyBlock + 1) + keyBlock) +
       std::max({simdGemmScratchBytes(queryBlock, keyBlock, h), simdGemmScratchBytes(queryBlock, h, keyBlock),
                 simdGemmScratchBytes(keyBlock, h, queryBlock)});
   kernel.stages.push_back({shape.batch * shape.keyHeads, [=](const Tile &tile) {
                              body.run(tile.index / shape.keyHeads, tile.index % shape.keyHeads, tile.scratch);
                            }});
+  if (shape.sinks)
+    kernel.stages.push_back({shape.heads, [=](const Tile &tile) {
+                               dsinks.f32()[tile.index] =
+                                   body.sinkGradient(tile.index, sinks.f32()[tile.index]);
+                             }});
   return kernel;
 }
 

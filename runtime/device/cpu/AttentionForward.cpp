@@ -8,71 +8,59 @@
 
 namespace sluice::cpu {
 
-AttentionShape attentionShape(Arguments &arguments, const Tensor &q, const Tensor &k, const Tensor &v) {
-  AttentionShape shape{};
-  shape.batch = q.dim(0);
-  shape.sequence = q.dim(1);
-  shape.heads = arguments.integer("heads", 1, 1 << 16);
-  shape.keyHeads = arguments.integer("kv_heads", 1, 1 << 16);
-  shape.headDim = arguments.integer("head_dim", 1, 1 << 16);
-  shape.causal = arguments.integer("causal", 0, 1) == 1;
-  const double scale = arguments.number("scale");
-  shape.scale = static_cast<float>(scale);
-  arguments.require(scale > 0 && std::isfinite(scale), "scale must be positive");
-  arguments.require(shape.heads % shape.keyHeads == 0, "heads must be a multiple of kv_heads");
-  arguments.require(q.rank() == 3, "q must be [B, S, heads * head_dim]");
-  arguments.shape(q, {shape.batch, shape.sequence, shape.queryWidth()}, "q");
-  arguments.shape(k, {shape.batch, shape.sequence, shape.keyWidth()}, "k");
-  arguments.shape(v, {shape.batch, shape.sequence, shape.keyWidth()}, "v");
-  return shape;
-}
-
 namespace {
 
 /// One block of queries of one head, with the online softmax of Milakov and Gimelshein 2018 over blocks of
 /// keys.
 struct ForwardTile {
   AttentionShape shape;
-  const float *q, *k, *v;
+  const float *q, *k, *v, *sinks; // sinks: null if there are none
   float *out, *lse;
 
   void run(int64_t batch, int64_t head, int64_t begin, std::byte *scratch) const {
-    const int64_t h = shape.headDim, qw = shape.queryWidth(), kw = shape.keyWidth();
+    const int64_t h = shape.headDim, hv = shape.valueDim;
+    const int64_t qw = shape.queryWidth(), kw = shape.keyWidth(), vw = shape.valueWidth();
     const int64_t count = std::min(queryBlock, shape.sequence - begin);
     const int64_t keyHead = head / (shape.heads / shape.keyHeads);
     const float *queries = q + (batch * shape.sequence + begin) * qw + head * h;
     const float *keys = k + batch * shape.sequence * kw + keyHead * h;
-    const float *values = v + batch * shape.sequence * kw + keyHead * h;
+    const float *values = v + batch * shape.sequence * vw + keyHead * hv;
 
     float *scores = reinterpret_cast<float *>(scratch);
     float *largest = scores + queryBlock * keyBlock, *mass = largest + queryBlock, *sum = mass + queryBlock;
-    std::byte *gemmScratch = scratch + floatBytes(queryBlock * (keyBlock + 2)) + floatBytes(queryBlock * h);
-    std::fill_n(largest, count, -std::numeric_limits<float>::infinity());
-    std::fill_n(mass, count, 0.0f);
+    std::byte *gemmScratch = scratch + floatBytes(queryBlock * (keyBlock + 2)) + floatBytes(queryBlock * hv);
+    // A sink is one more score that is there from the start and has no value.
+    std::fill_n(largest, count, sinks ? sinks[head] : -std::numeric_limits<float>::infinity());
+    std::fill_n(mass, count, sinks ? 1.0f : 0.0f);
 
-    const int64_t limit = shape.keyLimit(begin, count);
-    for (int64_t keyBegin = 0; keyBegin < limit; keyBegin += keyBlock) {
+    const int64_t first = shape.keyFirst(begin), limit = shape.keyLimit(begin, count);
+    for (int64_t keyBegin = first; keyBegin < limit; keyBegin += keyBlock) {
       const int64_t block = std::min(keyBlock, limit - keyBegin);
       simdGemm(count, block, h, matrixView(queries, qw, false), matrixView(keys + keyBegin * kw, kw, true),
                scores, block, false, gemmScratch);
       for (int64_t i = 0; i < count; ++i) {
         float *row = scores + i * block;
-        const int64_t seen = shape.visible(begin + i, keyBegin, block);
-        if (seen > 0) {
-          const float most = std::max(largest[i], shape.scale * rowMax(row, seen));
+        const int64_t from = shape.seenFrom(begin + i, keyBegin, block),
+                      to = shape.seenTo(begin + i, keyBegin, block);
+        if (to > from) {
+          const float multiplier =
+              shape.finishScores(row + from, to - from, head, begin + i, keyBegin + from);
+          const float most = std::max(largest[i], multiplier * rowMax(row + from, to - from));
           const float shrink = std::exp(largest[i] - most);
-          mass[i] = mass[i] * shrink + rowExp(row, seen, shape.scale, most, row);
-          if (keyBegin > 0)
-            rowScale(sum + i * h, h, shrink, sum + i * h);
+          mass[i] = mass[i] * shrink + rowExp(row + from, to - from, multiplier, most, row + from);
+          if (keyBegin > first)
+            rowScale(sum + i * hv, hv, shrink, sum + i * hv);
           largest[i] = most;
         }
-        std::fill(row + seen, row + block, 0.0f);
+        std::fill(row, row + from, 0.0f);
+        std::fill(row + to, row + block, 0.0f);
       }
-      simdGemm(count, h, block, matrixView(scores, block, false),
-               matrixView(values + keyBegin * kw, kw, false), sum, h, keyBegin > 0, gemmScratch);
+      simdGemm(count, hv, block, matrixView(scores, block, false),
+               matrixView(values + keyBegin * vw, vw, false), sum, hv, keyBegin > first, gemmScratch);
     }
     for (int64_t i = 0; i < count; ++i) {
-      rowScale(sum + i * h, h, 1.0f / mass[i], out + (batch * shape.sequence + begin + i) * qw + head * h);
+      float *row = out + (batch * shape.sequence + begin + i) * shape.outWidth() + head * hv;
+      rowScale(sum + i * hv, hv, 1.0f / mass[i], row);
       lse[(batch * shape.heads + head) * shape.sequence + begin + i] = largest[i] + std::log(mass[i]);
     }
   }
@@ -82,21 +70,25 @@ struct ForwardTile {
 
 StatusOr<PreparedKernel> prepareAttentionForward(PrepareContext &context) {
   Arguments arguments(context);
-  arguments.inputs(3);
+  arguments.inputs(3, 4);
   arguments.outputs(2);
   const Tensor q = arguments.input(0), k = arguments.input(1), v = arguments.input(2);
   const Tensor out = arguments.output(0), lse = arguments.output(1);
   const AttentionShape shape = attentionShape(arguments, q, k, v);
-  arguments.require(out.shape == q.shape, "out must have q's shape");
+  arguments.shape(out, {shape.batch, shape.sequence, shape.outWidth()}, "out");
+  arguments.require(shape.sinks == (arguments.inputCount() == 4), "sinks = 1 belongs to a fourth input");
+  const Tensor sinks = shape.sinks ? arguments.input(3) : Tensor{};
+  if (shape.sinks)
+    arguments.shape(sinks, {shape.heads}, "sinks");
   arguments.elements(lse, shape.batch * shape.heads * shape.sequence, "lse");
   SLUICE_RETURN_IF_ERROR(arguments.status());
 
-  const ForwardTile body{shape, q.f32(), k.f32(), v.f32(), out.f32(), lse.f32()};
+  const ForwardTile body{shape, q.f32(), k.f32(), v.f32(), sinks.f32(), out.f32(), lse.f32()};
   PreparedKernel kernel;
-  const int64_t h = shape.headDim;
+  const int64_t h = shape.headDim, hv = shape.valueDim;
   kernel.scratchBytes =
-      floatBytes(queryBlock * (keyBlock + 2)) + floatBytes(queryBlock * h) +
-      std::max(simdGemmScratchBytes(queryBlock, keyBlock, h), simdGemmScratchBytes(queryBlock, h, keyBlock));
+      floatBytes(queryBlock * (keyBlock + 2)) + floatBytes(queryBlock * hv) +
+      std::max(simdGemmScratchBytes(queryBlock, keyBlock, h), simdGemmScratchBytes(queryBlock, hv, keyBlock));
   const int64_t heads = shape.batch * shape.heads, blocks = shape.queryBlocks();
   kernel.stages.push_back({heads * blocks, [=](const Tile &tile) {
                              // Later queries see more keys when causal: the largest tiles come first.

@@ -108,7 +108,7 @@ public:
     std::vector<PreparedKernel> kernels;
     std::vector<std::string> names;
     for (const Command &command : commands) {
-      PrepareContext context{command, arenas, pool.threads(), derived, images.kernels()};
+      PrepareContext context{{command, arenas}, pool.threads(), derived, images.kernels()};
       SLUICE_ASSIGN_OR_RETURN(PreparedKernel kernel, findKernel(command.kind)(context));
       kernels.push_back(std::move(kernel));
       names.push_back(concat(command.kind, " of '", command.origin, "'"));

@@ -1,7 +1,7 @@
 // Cross-entropy of one token's logits, and its gradient.
 #pragma once
 
-#include "runtime/device/cpu/Arguments.h"
+#include "runtime/device/cpu/Kernel.h"
 
 #include <atomic>
 

@@ -75,7 +75,7 @@ namespace {
 /// One (expert, output tile): reduces over the expert's rows in pieces of `depthTile` in increasing order.
 class WeightGradient {
 public:
-  static constexpr int64_t depthTile = 256, leftTile = 128, rightTile = 256;
+  static constexpr int64_t depthTile = tiles::groupedDepth, leftTile = 128, rightTile = 256;
 
   WeightGradient(const RoutingBuffer &routing, const GradientOperand &left, const GradientOperand &right,
                  float *dw, bool accumulate)

@@ -1,6 +1,7 @@
 // Products over the rows of each expert, cut into tiles whose number is known before the routing is.
 #pragma once
 
+#include "runtime/abi/Tiles.h"
 #include "runtime/device/cpu/Product.h"
 #include "runtime/device/cpu/RoutingBuffer.h"
 
@@ -12,7 +13,7 @@ struct RowTile {
 };
 
 /// Rows of the largest tile.
-inline constexpr int64_t groupedTileRows = 128;
+inline constexpr int64_t groupedTileRows = tiles::groupedRows;
 
 /// An upper bound of the row tiles whatever the routing: R / tile full ones and a rest of each expert.
 inline int64_t rowTileBound(const RoutingBuffer &routing) {

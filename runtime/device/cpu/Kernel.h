@@ -1,7 +1,7 @@
 // What a prepared command is on the CPU: stages, each of a fixed number of tiles that any thread may run.
 #pragma once
 
-#include "runtime/device/Device.h"
+#include "runtime/device/Arguments.h"
 
 #include <algorithm>
 #include <atomic>
@@ -38,9 +38,7 @@ class DerivedState;
 struct LoadedKernel;
 
 /// What a prepare function may use.
-struct PrepareContext {
-  const Command &command;
-  absl::Span<DeviceMemory *const> arenas;
+struct PrepareContext : CommandContext {
   int workers;
   DerivedState &derived;
   const std::map<std::string, LoadedKernel, std::less<>> &kernels;

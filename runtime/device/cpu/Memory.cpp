@@ -48,14 +48,14 @@ Status checkRange(uint64_t offset, uint64_t size, uint64_t bytes, std::string_vi
 Status CpuMemory::write(uint64_t offset, const void *source, uint64_t size) {
   SLUICE_RETURN_IF_ERROR(checkRange(offset, size, bytes(), "write"));
   if (size)
-    std::memcpy(data() + offset, source, size);
+    std::memcpy(address() + offset, source, size);
   return absl::OkStatus();
 }
 
 Status CpuMemory::read(uint64_t offset, void *target, uint64_t size) const {
   SLUICE_RETURN_IF_ERROR(checkRange(offset, size, bytes(), "read"));
   if (size)
-    std::memcpy(target, data() + offset, size);
+    std::memcpy(target, address() + offset, size);
   return absl::OkStatus();
 }
 

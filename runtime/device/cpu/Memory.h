@@ -30,7 +30,7 @@ public:
   uint64_t bytes() const override { return block.size(); }
   Status write(uint64_t offset, const void *source, uint64_t size) override;
   Status read(uint64_t offset, void *target, uint64_t size) const override;
-  std::byte *data() const { return block.data(); }
+  std::byte *address() const override { return block.data(); }
 
 private:
   HostBlock block;

@@ -1,4 +1,4 @@
-#include "runtime/device/cpu/Arguments.h"
+#include "runtime/device/Arguments.h"
 #include "runtime/device/cpu/Kernels.h"
 #include "runtime/device/cpu/RowMath.h"
 

@@ -1,5 +1,6 @@
 #include "runtime/device/cpu/Product.h"
 
+#include "runtime/abi/Tiles.h"
 #include "runtime/device/cpu/SimdGemm.h"
 
 #include <dlfcn.h>
@@ -263,7 +264,7 @@ void TiledProduct::pack(int64_t tile, int worker, const float *b, float *packedB
 StatusOr<VariableProduct> VariableProduct::create(ProductShape shape, Extent extent, int64_t most,
                                                   int workers) {
   VariableProduct variable;
-  for (int64_t size : {16, 32, 48, 64, 96, 128, 192, 256}) {
+  for (int64_t size : tiles::preparedExtents) {
     (extent == Extent::Rows ? shape.rows : shape.depth) = size;
     SLUICE_ASSIGN_OR_RETURN(auto product, Product::create(shape, workers));
     variable.scratch = std::max(variable.scratch, product->scratchBytes());

@@ -7,8 +7,8 @@
 namespace sluice::cpu {
 namespace {
 
-/// Whether logit a (of expert i) is chosen before logit b (of expert j): larger first, ties to the lower
-/// index, NaN after everything.
+/// Whether key a (of expert or group i) is chosen before key b (of j): larger first, ties to the lower index,
+/// NaN after everything.
 bool precedes(float a, int64_t i, float b, int64_t j) {
   const bool nanA = std::isnan(a), nanB = std::isnan(b);
   if (nanA != nanB)
@@ -18,18 +18,48 @@ bool precedes(float a, int64_t i, float b, int64_t j) {
   return i < j;
 }
 
-/// The first topK experts of that order, by insertion into a short sorted list.
-void selectExperts(const float *logits, int64_t experts, int64_t topK, int32_t *ids) {
-  int64_t filled = 0;
-  for (int64_t expert = 0; expert < experts; ++expert) {
-    if (filled == topK && !precedes(logits[expert], expert, logits[ids[topK - 1]], ids[topK - 1]))
+/// The first `count` of [begin, end) in that order, by insertion into a short sorted list; `filled` are
+/// there.
+int64_t insertBest(const float *keys, int64_t begin, int64_t end, int64_t count, int64_t filled,
+                   int32_t *ids) {
+  for (int64_t expert = begin; expert < end; ++expert) {
+    if (filled == count && !precedes(keys[expert], expert, keys[ids[count - 1]], ids[count - 1]))
       continue;
-    int64_t place = filled < topK ? filled++ : topK - 1;
-    for (; place > 0 && precedes(logits[expert], expert, logits[ids[place - 1]], ids[place - 1]); --place)
+    int64_t place = filled < count ? filled++ : count - 1;
+    for (; place > 0 && precedes(keys[expert], expert, keys[ids[place - 1]], ids[place - 1]); --place)
       ids[place] = ids[place - 1];
     ids[place] = static_cast<int32_t>(expert);
   }
+  return filled;
 }
+
+constexpr int64_t mostGroups = 256;
+
+/// How experts are chosen from keys: topK of the `kept` best groups.
+struct Selection {
+  int64_t experts, topK, groups, kept;
+  bool sumOfBestTwo;
+
+  void run(const float *keys, int32_t *ids) const {
+    if (groups == 1) {
+      insertBest(keys, 0, experts, topK, 0, ids);
+      return;
+    }
+    const int64_t size = experts / groups;
+    float scores[mostGroups];
+    for (int64_t group = 0; group < groups; ++group) {
+      int32_t best[2];
+      const int64_t count = sumOfBestTwo ? 2 : 1;
+      insertBest(keys, group * size, (group + 1) * size, count, 0, best);
+      scores[group] = keys[best[0]] + (sumOfBestTwo ? keys[best[1]] : 0.0f);
+    }
+    int32_t keptGroups[mostGroups];
+    insertBest(scores, 0, groups, kept, 0, keptGroups);
+    int64_t filled = 0;
+    for (int64_t i = 0; i < kept; ++i)
+      filled = insertBest(keys, keptGroups[i] * size, (keptGroups[i] + 1) * size, topK, filled, ids);
+  }
+};
 
 /// Groups the slots by expert, keeping their order (a counting sort).
 void groupRows(const RoutingBuffer &routing) {
@@ -64,42 +94,70 @@ RouteScore routeScore(Arguments &arguments) {
 
 StatusOr<PreparedKernel> prepareRoute(PrepareContext &context) {
   Arguments arguments(context);
-  arguments.inputs(1);
+  arguments.inputs(1, 2);
   arguments.outputs(3);
+  const bool hasBias = arguments.inputCount() == 2;
+  const Tensor bias = hasBias ? arguments.input(1) : Tensor();
   const Tensor logits = arguments.input(0), buffer = arguments.output(0, ElementType::I32);
   const Tensor gates = arguments.output(1), probs = arguments.output(2);
   const int64_t tokens = logits.rows(), experts = logits.dim(-1);
   const RoutingBuffer routing = routingBuffer(arguments, buffer, tokens, experts);
   const int64_t topK = routing.topK;
   const RouteScore score = routeScore(arguments);
-  arguments.require(topK <= experts, "top_k must not exceed the number of experts");
+  Selection selection{experts, topK, arguments.integerOr("groups", 1), arguments.integerOr("groups_kept", 1),
+                      arguments.integerOr("group_score", 0) == 1};
+  arguments.require(selection.groups >= 1 && selection.groups <= mostGroups &&
+                        experts % selection.groups == 0,
+                    "groups must divide the number of experts, and be at most 256");
+  arguments.require(selection.kept >= 1 && selection.kept <= selection.groups,
+                    "groups_kept must be 1 to groups");
+  if (arguments.ok())
+    arguments.require(topK <= selection.kept * (experts / selection.groups),
+                      "top_k must not exceed the number of experts in the kept groups");
+  const bool sumsGroups = selection.groups > 1 && selection.sumOfBestTwo;
+  arguments.require(!sumsGroups || experts / std::max<int64_t>(selection.groups, 1) >= 2,
+                    "a group scored by its two best experts must have two");
+  if (hasBias)
+    arguments.elements(bias, experts, "bias");
   arguments.require(tokens <= INT32_MAX / topK, "T * K must fit into 31 bits");
   arguments.elements(gates, tokens * topK, "gates");
   arguments.elements(probs, logits.elements, "probs");
   SLUICE_RETURN_IF_ERROR(arguments.status());
 
+  // Keys are the logits, or probability + bias in the worker's scratch.
+  const bool comparesProbabilities = hasBias || sumsGroups;
+  constexpr int64_t grain = 64;
   PreparedKernel kernel;
-  kernel.stages.push_back(rangeStage(tokens, 64, [=](int64_t begin, int64_t end) {
-    for (int64_t token = begin; token < end; ++token) {
-      const float *row = logits.f32() + token * experts;
-      float *p = probs.f32() + token * experts, *gate = gates.f32() + token * topK;
-      int32_t *ids = routing.ids + token * topK;
-      selectExperts(row, experts, topK, ids);
-      if (score.sigmoid) {
-        for (int64_t expert = 0; expert < experts; ++expert)
-          p[expert] = 1.0f / (1.0f + std::exp(-row[expert]));
-      } else {
-        const float mass = rowExp(row, experts, 1.0f, rowMax(row, experts), p);
-        rowScale(p, experts, 1.0f / mass, p);
-      }
-      float sum = score.epsilon;
-      for (int64_t j = 0; j < topK; ++j)
-        sum += p[ids[j]];
-      const float factor = score.renormalize ? score.scale / sum : score.scale;
-      for (int64_t j = 0; j < topK; ++j)
-        gate[j] = p[ids[j]] * factor;
-    }
-  }));
+  kernel.scratchBytes = comparesProbabilities ? floatBytes(experts) : 0;
+  kernel.stages.push_back({ceilDivide(tokens, grain), [=](const Tile &tile) {
+                             const int64_t begin = tile.index * grain, end = std::min(tokens, begin + grain);
+                             for (int64_t token = begin; token < end; ++token) {
+                               const float *row = logits.f32() + token * experts;
+                               float *p = probs.f32() + token * experts, *gate = gates.f32() + token * topK;
+                               int32_t *ids = routing.ids + token * topK;
+                               if (score.sigmoid) {
+                                 for (int64_t expert = 0; expert < experts; ++expert)
+                                   p[expert] = 1.0f / (1.0f + std::exp(-row[expert]));
+                               } else {
+                                 const float mass = rowExp(row, experts, 1.0f, rowMax(row, experts), p);
+                                 rowScale(p, experts, 1.0f / mass, p);
+                               }
+                               if (comparesProbabilities) {
+                                 float *keys = reinterpret_cast<float *>(tile.scratch);
+                                 for (int64_t expert = 0; expert < experts; ++expert)
+                                   keys[expert] = p[expert] + (hasBias ? bias.f32()[expert] : 0.0f);
+                                 selection.run(keys, ids);
+                               } else {
+                                 selection.run(row, ids);
+                               }
+                               float sum = score.epsilon;
+                               for (int64_t j = 0; j < topK; ++j)
+                                 sum += p[ids[j]];
+                               const float factor = score.renormalize ? score.scale / sum : score.scale;
+                               for (int64_t j = 0; j < topK; ++j)
+                                 gate[j] = p[ids[j]] * factor;
+                             }
+                           }});
   kernel.stages.push_back({1, [=](const Tile &) { groupRows(routing); }});
   return kernel;
 }

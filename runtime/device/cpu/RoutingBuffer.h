@@ -1,7 +1,7 @@
 // The routing buffer of docs/commands.md: which expert rows belong to which tokens.
 #pragma once
 
-#include "runtime/device/cpu/Arguments.h"
+#include "runtime/device/cpu/Kernel.h"
 
 namespace sluice::cpu {
 

@@ -68,7 +68,7 @@ sluice.graph @g(%x: tensor<2x4xf32>, %g: tensor<4xf32>) {
 // -----
 
 sluice.graph @g(%x: tensor<2x3x6xf32>) {
-  // expected-error @+1 {{x must be [batch, seq, heads * head_dim] with an even head_dim, found [2, 3, 6] for 2 heads}}
+  // expected-error @+1 {{the rotary part must have an even, positive size inside a head of 3, found 3 from offset 0}}
   %y = sluice.rope %x {heads = 2 : i64, theta = 1.0e4 : f64} : (tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
   sluice.return %y ["y"] : tensor<2x3x6xf32>
 }
@@ -160,4 +160,92 @@ sluice.graph @g(%x: tensor<8xf32>, %w: tensor<f32>) {
   // expected-error @+1 {{'sluice.linear' op weight must have at least 1 dimensions, found []}}
   %y = sluice.linear %x, %w : (tensor<8xf32>, tensor<f32>) -> tensor<4xf32>
   sluice.return []
+}
+
+// -----
+
+sluice.graph @g(%q: tensor<2x3x8xf32>) {
+  // expected-error @+1 {{window must not be negative (0: none), found -1}}
+  %y, %l = sluice.attention %q, %q, %q {heads = 4 : i64, kv_heads = 4 : i64, scale = 1.0 : f64, causal = true, window = -1 : i64} : (tensor<2x3x8xf32>, tensor<2x3x8xf32>, tensor<2x3x8xf32>) -> (tensor<2x3x8xf32>, tensor<2x4x3xf32>)
+  sluice.return %y ["y"] : tensor<2x3x8xf32>
+}
+
+// -----
+
+sluice.graph @g(%q: tensor<2x3x8xf32>) {
+  // expected-error @+1 {{window and slopes look backwards only: they need causal = true}}
+  %y, %l = sluice.attention %q, %q, %q {heads = 4 : i64, kv_heads = 4 : i64, scale = 1.0 : f64, causal = false, window = 2 : i64} : (tensor<2x3x8xf32>, tensor<2x3x8xf32>, tensor<2x3x8xf32>) -> (tensor<2x3x8xf32>, tensor<2x4x3xf32>)
+  sluice.return %y ["y"] : tensor<2x3x8xf32>
+}
+
+// -----
+
+sluice.graph @g(%q: tensor<2x3x8xf32>) {
+  // expected-error @+1 {{softcap must not be negative (0: none), found -2}}
+  %y, %l = sluice.attention %q, %q, %q {heads = 4 : i64, kv_heads = 4 : i64, scale = 1.0 : f64, causal = true, softcap = -2.0 : f64} : (tensor<2x3x8xf32>, tensor<2x3x8xf32>, tensor<2x3x8xf32>) -> (tensor<2x3x8xf32>, tensor<2x4x3xf32>)
+  sluice.return %y ["y"] : tensor<2x3x8xf32>
+}
+
+// -----
+
+sluice.graph @g(%q: tensor<2x3x8xf32>) {
+  // expected-error @+1 {{slopes must hold one number a head (4), found 1}}
+  %y, %l = sluice.attention %q, %q, %q {heads = 4 : i64, kv_heads = 4 : i64, scale = 1.0 : f64, causal = true, slopes = array<f64: 0.5>} : (tensor<2x3x8xf32>, tensor<2x3x8xf32>, tensor<2x3x8xf32>) -> (tensor<2x3x8xf32>, tensor<2x4x3xf32>)
+  sluice.return %y ["y"] : tensor<2x3x8xf32>
+}
+
+// -----
+
+sluice.graph @g(%q: tensor<2x3x8xf32>, %s: tensor<3xf32>) {
+  // expected-error @+1 {{sinks must be [4] ([heads]), found [3]}}
+  %y, %l = sluice.attention %q, %q, %q, %s {heads = 4 : i64, kv_heads = 4 : i64, scale = 1.0 : f64, causal = true, window = 0 : i64} : (tensor<2x3x8xf32>, tensor<2x3x8xf32>, tensor<2x3x8xf32>, tensor<3xf32>) -> (tensor<2x3x8xf32>, tensor<2x4x3xf32>)
+  sluice.return %y ["y"] : tensor<2x3x8xf32>
+}
+
+// -----
+
+sluice.graph @g(%q: tensor<2x3x8xf32>, %v: tensor<2x3x7xf32>) {
+  // expected-error @+1 {{v must be [batch, seq, kv_heads * value_dim], found [2, 3, 7] for 4 heads}}
+  %y, %l = sluice.attention %q, %q, %v {heads = 4 : i64, kv_heads = 4 : i64, scale = 1.0 : f64, causal = true} : (tensor<2x3x8xf32>, tensor<2x3x8xf32>, tensor<2x3x7xf32>) -> (tensor<2x3x4xf32>, tensor<2x4x3xf32>)
+  sluice.return %y ["y"] : tensor<2x3x4xf32>
+}
+
+// -----
+
+sluice.graph @g(%x: tensor<2x3x8xf32>) {
+  // expected-error @+1 {{the rotary part must have an even, positive size inside a head of 4, found 4 from offset 2}}
+  %y = sluice.rope %x {heads = 2 : i64, theta = 1.0e4 : f64, offset = 2 : i64, rotary_dim = 4 : i64} : (tensor<2x3x8xf32>) -> tensor<2x3x8xf32>
+  sluice.return %y ["y"] : tensor<2x3x8xf32>
+}
+
+// -----
+
+sluice.graph @g(%x: tensor<2x3x8xf32>) {
+  // expected-error @+1 {{frequencies must hold one number a pair (2), found 1}}
+  %y = sluice.rope %x {heads = 2 : i64, theta = 1.0e4 : f64, frequencies = array<f64: 0.5>} : (tensor<2x3x8xf32>) -> tensor<2x3x8xf32>
+  sluice.return %y ["y"] : tensor<2x3x8xf32>
+}
+
+// -----
+
+sluice.graph @g(%x: tensor<2x3x8xf32>) {
+  // expected-error @+1 {{factor must be positive, found 0}}
+  %y = sluice.rope %x {heads = 2 : i64, theta = 1.0e4 : f64, factor = 0.0 : f64} : (tensor<2x3x8xf32>) -> tensor<2x3x8xf32>
+  sluice.return %y ["y"] : tensor<2x3x8xf32>
+}
+
+// -----
+
+sluice.graph @g(%x: tensor<2x3x8xf32>, %g: tensor<4xf32>) {
+  // expected-error @+1 {{bias must be [8] (the last size of x [2, 3, 8]), found [4]}}
+  %y, %r = sluice.layer_norm %x bias %g {epsilon = 1.0e-5 : f64} : (tensor<2x3x8xf32>, tensor<4xf32>) -> (tensor<2x3x8xf32>, tensor<2x3x1xf32>)
+  sluice.return %y ["y"] : tensor<2x3x8xf32>
+}
+
+// -----
+
+sluice.graph @g(%x: tensor<2x3x8xf32>, %t: tensor<5x4xf32>) {
+  // expected-error @+1 {{table must be [positions, 8] for x [2, 3, 8], found [5, 4]}}
+  %y = sluice.position_embedding %x, %t : (tensor<2x3x8xf32>, tensor<5x4xf32>) -> tensor<2x3x8xf32>
+  sluice.return %y ["y"] : tensor<2x3x8xf32>
 }

@@ -36,6 +36,16 @@ sluice.graph @block(%tokens: tensor<?x?xi32, #sluice.dims<batch, seq>>, %table: 
   %c = sluice.scale %m {factor = 0.5 : f64} : (tensor<?x?x12xf32, #sluice.dims<batch, seq, _>>) -> tensor<?x?x12xf32, #sluice.dims<batch, seq, _>>
   // CHECK: sluice.multiply
   %p = sluice.multiply %y, %gain : (tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>, tensor<8xf32>) -> tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>
+  // CHECK: sluice.rope %{{.*}} {factor = 1.200000e+00 : f64, frequencies = array<f64: 5.000000e-01>, heads = 2 : i64, interleaved = true, offset = 2 : i64, rotary_dim = 2 : i64, theta = 1.000000e+04 : f64} :
+  %rp = sluice.rope %q {heads = 2 : i64, theta = 1.0e4 : f64, offset = 2 : i64, rotary_dim = 2 : i64, interleaved = true, factor = 1.2 : f64, frequencies = array<f64: 0.5>} : (tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>) -> tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>
+  // CHECK: sluice.attention %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} {causal = true, heads = 4 : i64, kv_heads = 4 : i64, scale = 5.000000e-01 : f64, slopes = array<f64: 5.000000e-01, 2.500000e-01, 1.250000e-01, 6.250000e-02>, softcap = 5.000000e+01 : f64, window = 128 : i64} : {{.*}} -> (tensor<?x?x4xf32, #sluice.dims<batch, seq, _>>, tensor<?x4x?xf32, #sluice.dims<batch, _, seq>>)
+  %wa, %wl = sluice.attention %q, %q, %k, %bias {heads = 4 : i64, kv_heads = 4 : i64, scale = 0.5 : f64, causal = true, window = 128 : i64, softcap = 50.0 : f64, slopes = array<f64: 0.5, 0.25, 0.125, 0.0625>} : (tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>, tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>, tensor<?x?x4xf32, #sluice.dims<batch, seq, _>>, tensor<4xf32>) -> (tensor<?x?x4xf32, #sluice.dims<batch, seq, _>>, tensor<?x4x?xf32, #sluice.dims<batch, _, seq>>)
+  // CHECK: sluice.reshape %{{.*}} {shape = array<i64: -2, -2, 2, 4>} : {{.*}} -> tensor<?x?x2x4xf32, #sluice.dims<batch, seq, _, _>>
+  %rs = sluice.reshape %q {shape = array<i64: -2, -2, 2, 4>} : (tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>) -> tensor<?x?x2x4xf32, #sluice.dims<batch, seq, _, _>>
+  // CHECK: sluice.layer_norm %{{[^ ]*}} gain %{{[^ ]*}} {epsilon = 1.000000e-05 : f64} :
+  %ln, %lr = sluice.layer_norm %x gain %gain {epsilon = 1.0e-5 : f64} : (tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>, tensor<8xf32>) -> (tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>, tensor<?x?x1xf32, #sluice.dims<batch, seq, _>>)
+  // CHECK: sluice.position_embedding
+  %pe = sluice.position_embedding %x, %table : (tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>, tensor<11x8xf32>) -> tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>
   // CHECK: sluice.embedding_gradient %{{.*}} {vocabulary = 11 : i64} : {{.*}} -> tensor<11x8xf32>
   %d = sluice.embedding_gradient %tokens, %p {vocabulary = 11 : i64} : (tensor<?x?xi32, #sluice.dims<batch, seq>>, tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>) -> tensor<11x8xf32>
   sluice.return %c, %d ["c", "d"] : tensor<?x?x12xf32, #sluice.dims<batch, seq, _>>, tensor<11x8xf32>

@@ -159,7 +159,7 @@ sluice.graph @g(%x: tensor<2x3xf32>) {
 // -----
 
 sluice.graph @g(%x: tensor<2x3xf32>) {
-  // expected-error @+2 {{sizes must not be negative, one may be -1, found [-1, -1]}}
+  // expected-error @+2 {{sizes must not be negative, one may be -1 and those of axes that the operand has may be -2, found [-1, -1]}}
   // expected-error @+1 {{failed to infer returned types}}
   %z = sluice.reshape %x {shape = array<i64: -1, -1>} : (tensor<2x3xf32>) -> tensor<6x1xf32>
   sluice.return %z ["z"] : tensor<6x1xf32>

@@ -265,3 +265,51 @@ sluice.graph @g(%r: !routing, %x: tensor<f32>) {
   %y = sluice.dispatch %x by %r : (tensor<f32>, !routing) -> tensor<12x4xf32>
   sluice.return []
 }
+
+// -----
+
+sluice.graph @g(%l: tensor<5x6xf32>, %b: tensor<5xf32>) {
+  // expected-error @+1 {{'sluice.route' op in @g: bias must be [experts] = [6], found [5]}}
+  %r, %g, %p = sluice.route %l, %b {top_k = 4 : i64, score = "sigmoid", renormalize = true} : (tensor<5x6xf32>, tensor<5xf32>) -> (!sluice.routing<experts = 6, top_k = 4, tokens = "5">, tensor<5x4xf32>, tensor<5x6xf32>)
+  sluice.return []
+}
+
+// -----
+
+sluice.graph @g(%l: tensor<5x6xf32>) {
+  // expected-error @+1 {{'sluice.route' op in @g: groups must divide the 6 experts, found 4}}
+  %r, %g, %p = sluice.route %l {top_k = 4 : i64, score = "sigmoid", renormalize = true, groups = 4 : i64} : (tensor<5x6xf32>) -> (!sluice.routing<experts = 6, top_k = 4, tokens = "5">, tensor<5x4xf32>, tensor<5x6xf32>)
+  sluice.return []
+}
+
+// -----
+
+sluice.graph @g(%l: tensor<5x6xf32>) {
+  // expected-error @+1 {{'sluice.route' op in @g: groups_kept must be between 1 and groups = 2, found 3}}
+  %r, %g, %p = sluice.route %l {top_k = 4 : i64, score = "sigmoid", renormalize = true, groups = 2 : i64, groups_kept = 3 : i64} : (tensor<5x6xf32>) -> (!sluice.routing<experts = 6, top_k = 4, tokens = "5">, tensor<5x4xf32>, tensor<5x6xf32>)
+  sluice.return []
+}
+
+// -----
+
+sluice.graph @g(%l: tensor<5x6xf32>) {
+  // expected-error @+1 {{'sluice.route' op in @g: group_score must be "maximum" or "sum_of_best_two", found "mean"}}
+  %r, %g, %p = sluice.route %l {top_k = 4 : i64, score = "sigmoid", renormalize = true, groups = 2 : i64, groups_kept = 2 : i64, group_score = "mean"} : (tensor<5x6xf32>) -> (!sluice.routing<experts = 6, top_k = 4, tokens = "5">, tensor<5x4xf32>, tensor<5x6xf32>)
+  sluice.return []
+}
+
+// -----
+
+sluice.graph @g(%l: tensor<5x6xf32>) {
+  // expected-error @+1 {{'sluice.route' op in @g: group_score = "sum_of_best_two" needs at least 2 experts a group, found 6 experts in 6 groups}}
+  %r, %g, %p = sluice.route %l {top_k = 4 : i64, score = "sigmoid", renormalize = true, groups = 6 : i64, groups_kept = 6 : i64, group_score = "sum_of_best_two"} : (tensor<5x6xf32>) -> (!sluice.routing<experts = 6, top_k = 4, tokens = "5">, tensor<5x4xf32>, tensor<5x6xf32>)
+  sluice.return []
+}
+
+// -----
+
+sluice.graph @g(%l: tensor<5x6xf32>) {
+  // expected-error @+1 {{'sluice.route' op in @g: top_k = 4 is more than the 3 experts of the 1 kept groups}}
+  %r, %g, %p = sluice.route %l {top_k = 4 : i64, score = "sigmoid", renormalize = true, groups = 2 : i64} : (tensor<5x6xf32>) -> (!sluice.routing<experts = 6, top_k = 4, tokens = "5">, tensor<5x4xf32>, tensor<5x6xf32>)
+  sluice.return []
+}

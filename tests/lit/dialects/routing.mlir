@@ -9,9 +9,12 @@
 !routing = !sluice.routing<experts = 3, top_k = 2, tokens = "batch*seq">
 
 // CHECK-LABEL: sluice.graph @routing
-sluice.graph @routing(%l: !scores, %x: !x, %w: tensor<3x5x4xf32>, %b: tensor<3x5xf32>) {
+sluice.graph @routing(%l: !scores, %x: !x, %w: tensor<3x5x4xf32>, %b: tensor<3x5xf32>, %b4: tensor<4xf32>) {
   // CHECK: sluice.route %{{.*}} {renormalize = true, score = "softmax", top_k = 2 : i64} : (tensor<?x?x3xf32, #sluice.dims<batch, seq, _>>) -> (!sluice.routing<experts = 3, top_k = 2, tokens = "batch*seq">, tensor<?x?x2xf32, #sluice.dims<batch, seq, _>>, tensor<?x?x3xf32, #sluice.dims<batch, seq, _>>)
   %r, %g, %p = sluice.route %l {top_k = 2 : i64, score = "softmax", renormalize = true} : (!scores) -> (!routing, !gates, !scores)
+  // A selection bias is a second operand; groups are attributes, printed where they are not the default.
+  // CHECK: sluice.route %{{.*}}, %{{.*}} {group_score = "sum_of_best_two", groups = 2 : i64, groups_kept = 2 : i64, renormalize = true, score = "sigmoid", top_k = 2 : i64} : (tensor<?x?x4xf32, #sluice.dims<batch, seq, _>>, tensor<4xf32>) ->
+  %r4, %g4, %p4 = sluice.route %x, %b4 {top_k = 2 : i64, score = "sigmoid", renormalize = true, groups = 2 : i64, groups_kept = 2 : i64, group_score = "sum_of_best_two"} : (!x, tensor<4xf32>) -> (!sluice.routing<experts = 4, top_k = 2, tokens = "batch*seq">, !gates, !x)
   // CHECK: sluice.dispatch %{{.*}} by %{{.*}} : ({{.*}}) -> tensor<?x4xf32, #sluice.dims<"2*batch*seq", _>>
   %rows = sluice.dispatch %x by %r : (!x, !routing) -> !rows
   // CHECK: sluice.dispatch %{{.*}} by %{{.*}} gates %

@@ -114,6 +114,16 @@ sluice.graph @g(%x: tensor<2xf32>) {
 // -----
 
 sluice.graph @g(%x: tensor<2xf32>) {
+  // expected-error @+1 {{'sluice.repeat' op 'layers' first must not be negative, found -1}}
+  %y = sluice.repeat "layers" times 2 (%a = %x) : (tensor<2xf32>) -> tensor<2xf32> attributes {first = -1 : i64} {
+    sluice.yield %a : tensor<2xf32>
+  }
+  sluice.return %y ["y"] : tensor<2xf32>
+}
+
+// -----
+
+sluice.graph @g(%x: tensor<2xf32>) {
   // expected-error @+1 {{'sluice.repeat' op 'layers' must repeat at least once, found times -2}}
   %y = sluice.repeat "layers" times -2 (%a = %x) : (tensor<2xf32>) -> tensor<2xf32> {
     sluice.yield %a : tensor<2xf32>
@@ -267,4 +277,12 @@ sluice.graph @g(%x: tensor<2xf32>) {
     sluice.yield %a : tensor<2xf32>
   }
   sluice.return []
+}
+
+// -----
+
+sluice.graph @g() {
+  // expected-error @+1 {{'sluice.param' op 'w' is stacked by experts: needs sluice.experts, its leading size, and sluice.active, 1 to that number, found [3, 2]}}
+  %w = sluice.param "w" init #sluice.normal<0.02> role "expert" {sluice.experts = 4 : i64, sluice.active = 2 : i64} : tensor<3x2xf32>
+  sluice.return %w ["w"] : tensor<3x2xf32>
 }

@@ -10,7 +10,7 @@
 // CHECK-LABEL: sluice.graph @accumulate
 // CHECK-SAME: plan.input_slots = [#plan.slot<"io", {{[0-9]+}}>, #plan.slot<"io", {{[0-9]+}}>]
 // CHECK: plan.command 0 "embedding"
-// CHECK: plan.command 1 "launch" {kernel = "rows_6x4_{{[0-9a-f]+}}", tiles = 1 : i64}
+// CHECK: plan.command 1 "launch" {columns = 4 : i64, domain = "{{line|rows}}", kernel = "rows_6x4_{{[0-9a-f]+}}", rows = 6 : i64, tiles = 1 : i64}
 // CHECK-SAME: after [0]
 // The loss goes straight to its output; the weight's gradient is added to its state by the same command.
 // CHECK: "linear_cross_entropy_gradient" {accumulate = 1 : i64, ignore_index = -100 : i64}
@@ -18,7 +18,7 @@
 // CHECK-SAME: plan.flops = "1584"
 // CHECK: "experts_up_weight_gradient" {accumulate = 1 : i64, top_k = 2 : i64}
 // CHECK-SAME: to [] states [@layers.1.moe.experts.w_gate.gradient, @layers.1.moe.experts.w_up.gradient]
-// CHECK: "launch" {kernel = "columns_6x4_
+// CHECK: "launch" {columns = 4 : i64, domain = "columns", kernel = "columns_6x4_
 // CHECK-SAME: to [] states [@layers.1.moe.norm.gradient]
 // CHECK-NOT: sluice.accumulate
 

@@ -20,3 +20,18 @@ sluice.graph @model(%x: tensor<2xf32>, %c: tensor<2xf32>) {
   }
   sluice.return %y ["y"] : tensor<2xf32>
 }
+
+// Layers that differ: a second repeat of the name goes on counting.
+// CHECK: sluice.graph @two
+// CHECK: sluice.scope "layers.0" attributes {sluice.layer = 0 : i64}
+// CHECK: sluice.scope "layers.1" attributes {sluice.layer = 1 : i64}
+// CHECK: sluice.scope "layers.2" attributes {sluice.layer = 2 : i64}
+sluice.graph @two(%x: tensor<2xf32>) {
+  %y = sluice.repeat "layers" times 1 (%a = %x) : (tensor<2xf32>) -> tensor<2xf32> {
+    sluice.yield %a : tensor<2xf32>
+  }
+  %z = sluice.repeat "layers" times 2 (%a = %y) : (tensor<2xf32>) -> tensor<2xf32> attributes {first = 1 : i64} {
+    sluice.yield %a : tensor<2xf32>
+  }
+  sluice.return %z ["z"] : tensor<2xf32>
+}

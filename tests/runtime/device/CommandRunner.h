@@ -1,7 +1,8 @@
-// Runs a few commands on the CPU device with 1, 2 and 3 threads and demands the same bits.
+// Runs a few commands on a device three times, with other threads (CPU) or other orders (simulated CUDA), and
+// demands the same bits. The test program says which device: it defines testDevice.
 #pragma once
 
-#include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/device/Device.h"
 
 #include <gtest/gtest.h>
 
@@ -44,6 +45,10 @@ inline double relativeError(const Floats &got, const Doubles &want) {
 
 #define EXPECT_CLOSE(got, want) EXPECT_LE(::sluice::test::relativeError(got, want), 1e-5)
 
+/// The device under test, in variant 1, 2 or 3; each test program has its own (CpuTestDevice.cpp,
+/// CudaTestDevice.cpp). The device stays with the program.
+StatusOr<Device *> testDevice(int variant);
+
 class CommandRunner {
 public:
   Operand floats(const Shape &shape, const Floats &values) {
@@ -68,9 +73,9 @@ public:
     commands.push_back({kind, "test", inputs, outputs, attributes, {}});
   }
 
-  /// Executes on `threads` threads; the arena's bytes afterwards are kept.
-  Status runWith(int threads) {
-    SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, createCpuDevice(threads));
+  /// Executes on that variant of the device; the arena's bytes afterwards are kept.
+  Status runWith(int variant) {
+    SLUICE_ASSIGN_OR_RETURN(Device * device, testDevice(variant));
     SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<DeviceMemory> memory, device->allocate(arena.size() + 64));
     SLUICE_RETURN_IF_ERROR(memory->write(0, arena.data(), arena.size()));
     DeviceMemory *const arenas[] = {memory.get()};
@@ -82,12 +87,12 @@ public:
 
   void run() {
     std::vector<uint8_t> first;
-    for (int threads : {1, 2, 3}) {
-      Status status = runWith(threads);
+    for (int variant : {1, 2, 3}) {
+      Status status = runWith(variant);
       ASSERT_TRUE(status.ok()) << status;
-      if (threads == 1)
+      if (variant == 1)
         first = result;
-      EXPECT_EQ(first, result) << "other bits with " << threads << " threads";
+      EXPECT_EQ(first, result) << "other bits in variant " << variant;
     }
   }
 

@@ -1,4 +1,5 @@
 // The device itself: memory, checks of commands from outside, and generated kernels.
+#include "runtime/device/cpu/CpuDevice.h"
 #include "tests/runtime/device/CommandRunner.h"
 
 #include "runtime/support/File.h"

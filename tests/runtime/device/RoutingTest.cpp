@@ -92,6 +92,57 @@ TEST(Route, IdsGatesProbsAndTheirAdjoint) {
     }
 }
 
+/// Ids by the rules of docs/commands.md: keys p + bias, groups by their best key or their two best.
+std::vector<int32_t> chosen(const Doubles &p, const Floats &bias, int64_t topK, int64_t groups, int64_t kept,
+                            bool sumOfBestTwo) {
+  const auto experts = static_cast<int64_t>(bias.size()), size = experts / groups;
+  std::vector<int32_t> ids;
+  for (size_t at = 0; at < p.size(); at += bias.size()) {
+    std::vector<std::pair<double, int64_t>> keys, scores; // negated, so that sorting puts the best first
+    for (int64_t e = 0; e < experts; ++e)
+      keys.push_back({-(p[at + e] + bias[e]), e});
+    for (int64_t group = 0; group < groups; ++group) {
+      std::vector<std::pair<double, int64_t>> own(keys.begin() + group * size,
+                                                  keys.begin() + (group + 1) * size);
+      std::sort(own.begin(), own.end());
+      scores.push_back({own[0].first + (sumOfBestTwo ? own[1].first : 0.0), group});
+    }
+    std::sort(scores.begin(), scores.end());
+    for (int64_t i = kept; i < groups; ++i)
+      for (int64_t e = 0; e < size; ++e)
+        keys[scores[i].second * size + e].first = std::numeric_limits<double>::infinity();
+    std::sort(keys.begin(), keys.end());
+    for (int64_t j = 0; j < topK; ++j)
+      ids.push_back(static_cast<int32_t>(keys[j].second));
+  }
+  return ids;
+}
+
+TEST(Route, ASelectionBiasAndGroups) {
+  for (bool sigmoid : {false, true})
+    for (bool sumOfBestTwo : {false, true})
+      for (auto [groups, kept] : {std::pair<int64_t, int64_t>{1, 1}, {4, 2}, {3, 3}, {6, 2}}) {
+        const int64_t tokens = 131, experts = 12, topK = 3;
+        const Floats logits = randomFloats(tokens * experts, 1, 2.0), bias = randomFloats(experts, 2, 0.3);
+        const Doubles p = scores(Doubles(logits.begin(), logits.end()), experts, sigmoid);
+        const RoutingReference want =
+            routingFromIds(chosen(p, bias, topK, groups, kept, sumOfBestTwo), topK, experts);
+        const Score rule{sigmoid, true, 1e-20, 2.5};
+        std::vector<CommandAttribute> settings = attributes(topK, rule);
+        settings.push_back(flag("groups", groups));
+        settings.push_back(flag("groups_kept", kept));
+        settings.push_back(flag("group_score", sumOfBestTwo));
+        CommandRunner runner;
+        const Operand x = runner.floats({tokens, experts}, logits), b = runner.floats({experts}, bias);
+        const Operand buffer = runner.output(want.shape(), ElementType::I32),
+                      gates = runner.output({tokens, topK}), probs = runner.output({tokens, experts});
+        runner.add("route", {x, b}, {buffer, gates, probs}, settings);
+        runner.run();
+        EXPECT_EQ(runner.readIntegers(buffer), want.buffer) << groups << " groups";
+        EXPECT_CLOSE(runner.read(gates), gatesOf(p, want, rule));
+      }
+}
+
 TEST(Route, TiesGoToTheLowerIndexAndNaNComesLast) {
   const float nan = std::numeric_limits<float>::quiet_NaN(),
               infinity = std::numeric_limits<float>::infinity();

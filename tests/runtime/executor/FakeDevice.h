@@ -12,6 +12,7 @@ class FakeMemory : public DeviceMemory {
 public:
   explicit FakeMemory(uint64_t size) : contents(size, '\0') {}
   uint64_t bytes() const override { return contents.size(); }
+  std::byte *address() const override { return nullptr; } // nothing here computes
   Status write(uint64_t offset, const void *source, uint64_t size) override {
     if (offset > contents.size() || size > contents.size() - offset)
       return failure("write outside the memory");

@@ -2,18 +2,19 @@
 // every range, shape and attribute is checked here before a kernel sees a pointer.
 #pragma once
 
-#include "runtime/device/cpu/Kernel.h"
+#include "runtime/device/Device.h"
 
+#include <cstddef>
 #include <initializer_list>
 
-namespace sluice::cpu {
+namespace sluice {
 
 /// A checked operand. Empty (no data, no dimensions) after an error.
 struct Tensor {
   ElementType type = ElementType::F32;
   std::vector<int64_t> shape;
   int64_t elements = 0;
-  std::byte *data = nullptr;
+  std::byte *data = nullptr; // in the device's address space; the host may follow it on the CPU only
 
   int64_t rank() const { return static_cast<int64_t>(shape.size()); }
   /// Dimension i; negative counts from the end; 0 where there is none.
@@ -25,10 +26,16 @@ struct Tensor {
   template <typename Element> Element *as() const { return reinterpret_cast<Element *>(data); }
 };
 
+/// The command that is being prepared, and the memory that its operands lie in.
+struct CommandContext {
+  const Command &command;
+  absl::Span<DeviceMemory *const> arenas;
+};
+
 /// Reads a command; remembers the first error, after which all reads give empty values.
 class Arguments {
 public:
-  explicit Arguments(PrepareContext &context) : context(context) {}
+  explicit Arguments(const CommandContext &context) : context(context) {}
 
   /// Numbers of operands: exactly, or from .. to.
   void inputs(size_t from, size_t to);
@@ -51,6 +58,15 @@ public:
   int64_t integerOr(std::string_view name, int64_t fallback) const {
     return context.command.integerOr(name, fallback);
   }
+  double numberOr(std::string_view name, double fallback) const {
+    return context.command.numberOr(name, fallback);
+  }
+  /// A list of finite numbers, "0.5,0.25"; empty when absent.
+  std::vector<double> numbers(std::string_view name);
+
+  /// Records an error that the device does not know these attributes if one of them is there with another
+  /// value than 0 or "".
+  void unsupported(std::initializer_list<std::string_view> names);
 
   /// Records an error naming the rule unless it holds.
   void require(bool holds, std::string_view rule);
@@ -67,8 +83,8 @@ private:
   Tensor typed(Tensor tensor, ElementType type, std::string_view side, size_t index);
   void fail(const std::string &rule);
 
-  PrepareContext &context;
+  const CommandContext &context;
   Status first;
 };
 
-} // namespace sluice::cpu
+} // namespace sluice

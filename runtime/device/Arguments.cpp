@@ -1,10 +1,11 @@
-#include "runtime/device/cpu/Arguments.h"
-
-#include "runtime/device/cpu/Memory.h"
+#include "runtime/device/Arguments.h"
 
 #include "absl/strings/str_join.h"
 
-namespace sluice::cpu {
+#include <cmath>
+#include <cstdlib>
+
+namespace sluice {
 
 int64_t Tensor::dim(int64_t i) const {
   if (i < 0)
@@ -48,11 +49,7 @@ Tensor Arguments::resolve(const Operand &operand, std::string_view side, size_t 
     fail(concat(place, "lies in arena ", operand.arena, " of ", context.arenas.size()));
     return {};
   }
-  auto *memory = dynamic_cast<CpuMemory *>(context.arenas[static_cast<size_t>(operand.arena)]);
-  if (!memory) {
-    fail(concat(place, "lies in memory of another device"));
-    return {};
-  }
+  const DeviceMemory *memory = context.arenas[static_cast<size_t>(operand.arena)];
   // A bound that no real tensor reaches keeps every later product of sizes inside 64 bits.
   constexpr int64_t most = int64_t{1} << 42;
   int64_t count = 1;
@@ -73,7 +70,7 @@ Tensor Arguments::resolve(const Operand &operand, std::string_view side, size_t 
                 memory->bytes()));
     return {};
   }
-  return {operand.type, operand.shape, count, memory->data() + operand.offset};
+  return {operand.type, operand.shape, count, memory->address() + operand.offset};
 }
 
 Tensor Arguments::typed(Tensor tensor, ElementType type, std::string_view side, size_t index) {
@@ -133,11 +130,39 @@ double Arguments::number(std::string_view name) {
   return value.ok() ? *value : 0.0;
 }
 
+std::vector<double> Arguments::numbers(std::string_view name) {
+  std::vector<double> list;
+  const auto &attributes = context.command.attributes;
+  if (std::none_of(attributes.begin(), attributes.end(), [&](const auto &a) { return a.name == name; }))
+    return list;
+  const std::string all = text(name);
+  for (const char *at = all.c_str(); ok();) {
+    char *end = nullptr;
+    list.push_back(std::strtod(at, &end));
+    if (end == at || !std::isfinite(list.back()) || (*end != ',' && *end != '\0'))
+      fail(concat("attribute '", name, "' must be finite numbers with commas between, found '", all, "'"));
+    if (*end != ',')
+      break;
+    at = end + 1;
+  }
+  return list;
+}
+
 std::string Arguments::text(std::string_view name) {
   StatusOr<std::string> value = context.command.text(name);
   if (!value.ok() && first.ok())
     first = value.status();
   return value.ok() ? *value : std::string();
+}
+
+void Arguments::unsupported(std::initializer_list<std::string_view> names) {
+  for (const CommandAttribute &attribute : context.command.attributes)
+    for (std::string_view name : names)
+      if (attribute.name == name && attribute.value != decltype(attribute.value)(int64_t{0}) &&
+          attribute.value != decltype(attribute.value)(0.0) &&
+          attribute.value != decltype(attribute.value)(std::string()) && first.ok())
+        first = failure("command ", context.command.kind, " of '", context.command.origin,
+                        "': this device's kernel does not know '", name, "' yet; use --device cpu");
 }
 
 void Arguments::shape(const Tensor &tensor, std::initializer_list<int64_t> expected, std::string_view name) {
@@ -151,4 +176,4 @@ void Arguments::elements(const Tensor &tensor, int64_t expected, std::string_vie
     fail(concat(name, " must have ", expected, " elements, found [", absl::StrJoin(tensor.shape, ","), "]"));
 }
 
-} // namespace sluice::cpu
+} // namespace sluice

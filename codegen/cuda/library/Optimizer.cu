@@ -1,0 +1,58 @@
+// AdamW (Loshchilov and Hutter 2019) as PyTorch computes it, the global norm, and initial values.
+#include "Philox.cuh"
+#include "Reduce.cuh"
+
+/// parts[b] = sum of squares of piece b of a gradient, in double; pieces have blockDim.x * 32 elements.
+extern "C" __global__ void squares(double *parts, const float *gradient, int64 count) {
+  const int64 piece = (int64)blockDim.x * 32, begin = blockIdx.x * piece, end = min(count, begin + piece);
+  double total = 0;
+  for (int64 i = begin + threadIdx.x; i < end; i += blockDim.x)
+    total += (double)gradient[i] * gradient[i];
+  total = blockReduce<Sum>(total);
+  if (threadIdx.x == 0)
+    parts[blockIdx.x] = total;
+}
+
+/// *norm = the root of the sum of all parts; one block.
+extern "C" __global__ void global_norm(float *norm, const double *parts, int64 count) {
+  double total = 0;
+  for (int64 i = threadIdx.x; i < count; i += blockDim.x)
+    total += parts[i];
+  total = blockReduce<Sum>(total);
+  if (threadIdx.x == 0)
+    *norm = (float)sqrt(total);
+}
+
+struct AdamSettings {
+  double beta1, beta2, epsilon, decay, clip;
+};
+
+/// A norm that is not finite, or no token, leaves w, m and v; the gradient becomes zero in any case.
+extern "C" __global__ void adamw(float *w, float *m, float *v, float *gradient, const float *learningRate, const int64 *step,
+                                 const float *tokens, const float *norm, AdamSettings settings, int64 count) {
+  const double n = *norm, t = *tokens, rate = *learningRate, index = (double)*step;
+  const bool update = n - n == 0.0 && t > 0;
+  const double shrink = settings.clip > 0 ? min(1.0, settings.clip / (n / t + 1e-6)) : 1.0;
+  const float scale = (float)(shrink / t), beta1 = (float)settings.beta1, beta2 = (float)settings.beta2;
+  const float keep = (float)(1.0 - rate * settings.decay), epsilon = (float)settings.epsilon;
+  const float corrected = (float)(rate / (1.0 - pow(settings.beta1, index)));
+  const float inverseRoot = (float)(1.0 / sqrt(1.0 - pow(settings.beta2, index)));
+  for (int64 i = globalThread(); i < count; i += globalThreads()) {
+    if (update) {
+      const float g = gradient[i] * scale;
+      const float newM = fmaf(beta1, m[i], (1.0f - beta1) * g), newV = fmaf(beta2, v[i], (1.0f - beta2) * (g * g));
+      m[i] = newM;
+      v[i] = newV;
+      w[i] = fmaf(-corrected, newM / fmaf(sqrtf(newV), inverseRoot, epsilon), keep * w[i]);
+    }
+    gradient[i] = 0.0f;
+  }
+}
+
+/// Element i is draw i of the stream whose key is `stream`, under the seed in device memory.
+extern "C" __global__ void random_normal(float *y, const int64 *seed, uint64 stream, double mean, double deviation,
+                                         int64 count) {
+  const uint64 key = (uint64)*seed * 0x9E3779B97F4A7C15ull ^ stream;
+  for (int64 i = globalThread(); i < count; i += globalThreads())
+    y[i] = (float)(mean + deviation * philoxNormal((uint64)i, 0, key));
+}

@@ -1,0 +1,166 @@
+// Routing: selection, the grouping of rows by expert, its adjoint, and rows moved between the two orders.
+#include "Reduce.cuh"
+#include "Routing.cuh"
+
+/// Whether logit a (of expert i) is chosen before logit b (of expert j): larger first, ties to the lower index, NaN last.
+__device__ inline bool precedes(float a, int i, float b, int j) {
+  if (isNan(a) != isNan(b))
+    return isNan(b);
+  if (!isNan(a) && a != b)
+    return a > b;
+  return i < j;
+}
+
+/// One token a thread: ids, gates and probabilities.
+extern "C" __global__ void route_tokens(const float *logits, Routing routing, float *gates, float *probs, int sigmoidScore,
+                                        int renormalize, float epsilon, float scale) {
+  const int64 token = globalThread();
+  if (token >= routing.tokens)
+    return;
+  const int experts = routing.experts, topK = routing.topK;
+  const float *row = logits + token * experts;
+  float *p = probs + token * experts;
+  int *ids = routing.ids() + token * topK;
+  int filled = 0;
+  for (int expert = 0; expert < experts; ++expert) {
+    if (filled == topK && !precedes(row[expert], expert, row[ids[topK - 1]], ids[topK - 1]))
+      continue;
+    int place = filled < topK ? filled++ : topK - 1;
+    for (; place > 0 && precedes(row[expert], expert, row[ids[place - 1]], ids[place - 1]); --place)
+      ids[place] = ids[place - 1];
+    ids[place] = expert;
+  }
+  if (sigmoidScore) {
+    for (int expert = 0; expert < experts; ++expert)
+      p[expert] = sigmoid(row[expert]);
+  } else {
+    float most = negativeInfinity(), mass = 0.0f;
+    for (int expert = 0; expert < experts; ++expert)
+      most = maximum(most, row[expert]);
+    for (int expert = 0; expert < experts; ++expert)
+      mass += p[expert] = expf(row[expert] - most);
+    for (int expert = 0; expert < experts; ++expert)
+      p[expert] /= mass;
+  }
+  float sum = epsilon;
+  for (int j = 0; j < topK; ++j)
+    sum += p[ids[j]];
+  const float factor = renormalize ? scale / sum : scale;
+  for (int j = 0; j < topK; ++j)
+    gates[token * topK + j] = p[ids[j]] * factor;
+}
+
+/// offsets[e + 1] = number of e's rows; one expert a block.
+extern "C" __global__ void route_count(Routing routing) {
+  const int expert = blockIdx.x;
+  int count = 0;
+  for (int slot = threadIdx.x; slot < routing.rows(); slot += blockDim.x)
+    count += routing.ids()[slot] == expert;
+  count = blockReduce<Sum>(count);
+  if (threadIdx.x == 0)
+    routing.offsets()[expert + 1] = count;
+}
+
+/// The counts become first rows.
+extern "C" __global__ void route_offsets(Routing routing) {
+  if (globalThread() != 0)
+    return;
+  int *offsets = routing.offsets();
+  offsets[0] = 0;
+  for (int expert = 0; expert < routing.experts; ++expert)
+    offsets[expert + 1] += offsets[expert];
+}
+
+/// Rows of one expert a block, in increasing slot order: ranks by a prefix sum over the block.
+extern "C" __global__ void __launch_bounds__(256) route_place(Routing routing) {
+  __shared__ int warps[8];
+  const int expert = blockIdx.x, warp = threadIdx.x / 32;
+  int next = routing.offsets()[expert];
+  for (int first = 0; first < routing.rows(); first += blockDim.x) {
+    const int slot = first + threadIdx.x;
+    const bool mine = slot < routing.rows() && routing.ids()[slot] == expert;
+    const unsigned ballot = __ballot_sync(0xffffffffu, mine);
+    if (lane() == 0)
+      warps[warp] = __popc(ballot);
+    __syncthreads();
+    int before = 0, all = 0;
+    for (int i = 0; i < (int)blockDim.x / 32; ++i) {
+      before += i < warp ? warps[i] : 0;
+      all += warps[i];
+    }
+    if (mine) {
+      const int row = next + before + __popc(ballot & ((1u << lane()) - 1));
+      routing.slotRow()[slot] = row;
+      routing.rowSlot()[row] = slot;
+    }
+    next += all;
+    __syncthreads(); // the next round overwrites the warps' counts
+  }
+}
+
+/// Adjoint of gates and probabilities, one token a thread; ids are constants.
+extern "C" __global__ void route_gradient(float *dlogits, const float *probs, Routing routing, const float *dgates,
+                                          const float *dprobs, int sigmoidScore, int renormalize, float epsilon,
+                                          float scale) {
+  const int64 token = globalThread();
+  if (token >= routing.tokens)
+    return;
+  const int experts = routing.experts, topK = routing.topK;
+  const float *p = probs + token * experts, *dgate = dgates + token * topK;
+  const int *ids = routing.ids() + token * topK;
+  float *dx = dlogits + token * experts;
+  for (int expert = 0; expert < experts; ++expert)
+    dx[expert] = dprobs[token * experts + expert];
+  double sum = epsilon, weighted = 0;
+  for (int j = 0; j < topK; ++j) {
+    sum += p[ids[j]];
+    weighted += (double)dgate[j] * p[ids[j]];
+  }
+  for (int j = 0; j < topK; ++j)
+    dx[ids[j]] += (float)(scale * (renormalize ? (dgate[j] - weighted / sum) / sum : (double)dgate[j]));
+  double inner = 0;
+  for (int expert = 0; expert < experts; ++expert)
+    inner += (double)p[expert] * dx[expert];
+  for (int expert = 0; expert < experts; ++expert)
+    dx[expert] = sigmoidScore ? dx[expert] * p[expert] * (1.0f - p[expert]) : p[expert] * (float)(dx[expert] - inner);
+}
+
+/// Row r of the result is x of r's token (times its gate).
+extern "C" __global__ void dispatch(float *rows, const float *x, Routing routing, const float *gates, int width) {
+  const int64 count = (int64)routing.rows() * width;
+  for (int64 index = globalThread(); index < count; index += globalThreads()) {
+    const int slot = routing.rowSlot()[index / width];
+    const float value = x[(int64)(slot / routing.topK) * width + index % width];
+    rows[index] = gates ? gates[slot] * value : value;
+  }
+}
+
+/// out[t] = sum over slots in slot order of (gate) rows[row of slot].
+extern "C" __global__ void combine(float *out, const float *rows, Routing routing, const float *gates, int width) {
+  const int64 count = (int64)routing.tokens * width;
+  for (int64 index = globalThread(); index < count; index += globalThreads()) {
+    const int token = (int)(index / width);
+    float sum = 0.0f;
+    for (int j = 0; j < routing.topK; ++j) {
+      const int slot = token * routing.topK + j;
+      const float value = rows[(int64)routing.slotRow()[slot] * width + index % width];
+      sum += gates ? gates[slot] * value : value;
+    }
+    out[index] = sum;
+  }
+}
+
+/// dgates[slot] = dout[token] . rows[row of slot], one slot a warp.
+extern "C" __global__ void combine_gate_gradient(float *dgates, const float *dout, const float *rows, Routing routing,
+                                                 int width) {
+  const int64 slot = globalWarp();
+  if (slot >= routing.rows())
+    return;
+  const float *a = dout + slot / routing.topK * width, *b = rows + (int64)routing.slotRow()[slot] * width;
+  float sum = 0.0f;
+  for (int i = lane(); i < width; i += 32)
+    sum += a[i] * b[i];
+  sum = warpReduce<Sum>(sum);
+  if (lane() == 0)
+    dgates[slot] = sum;
+}

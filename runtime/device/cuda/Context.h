@@ -1,0 +1,68 @@
+// One device of a driver: its context and stream, memory, and loaded kernels. Shared by what the device
+// makes.
+#pragma once
+
+#include "runtime/device/Device.h"
+#include "runtime/device/cuda/Driver.h"
+
+#include <map>
+
+namespace sluice::cuda {
+
+/// Owns the primary context's reference and one stream. All calls of one context come from one thread at a
+/// time.
+class Context {
+public:
+  /// Errors: no such device.
+  static StatusOr<std::shared_ptr<Context>> create(std::shared_ptr<const Driver> driver, int ordinal);
+  Context(const Context &) = delete;
+  Context &operator=(const Context &) = delete;
+  ~Context();
+
+  /// Makes the context the calling thread's; every public operation begins with it.
+  Status enter() const {
+    return driver->check(driver->contextSetCurrent(context), "entering the CUDA context");
+  }
+  Status synchronize(std::string_view what) const {
+    return driver->check(driver->streamSynchronize(stream), what);
+  }
+  const Driver &api() const { return *driver; }
+
+  /// Loads a module and its kernels. Errors: the driver refuses the module, or a kernel is not in it.
+  Status loadModule(const std::string &bytes, const std::vector<std::string> &kernels);
+
+  CUstream stream = nullptr;
+  CUdevice device = 0;
+  int major = 0, minor = 0; // compute capability
+  std::string deviceName;
+  std::map<std::string, CUfunction, std::less<>> kernels;
+
+private:
+  explicit Context(std::shared_ptr<const Driver> driver) : driver(std::move(driver)) {}
+
+  std::shared_ptr<const Driver> driver;
+  CUcontext context = nullptr;
+  std::vector<CUmodule> modules;
+};
+
+/// Device memory, zeroed, 256-byte aligned; freed on destruction.
+class CudaMemory final : public DeviceMemory {
+public:
+  static StatusOr<std::unique_ptr<CudaMemory>> allocate(std::shared_ptr<Context> context, uint64_t bytes);
+  ~CudaMemory() override;
+  uint64_t bytes() const override { return length; }
+  std::byte *address() const override { return reinterpret_cast<std::byte *>(start); }
+  Status write(uint64_t offset, const void *source, uint64_t size) override;
+  Status read(uint64_t offset, void *target, uint64_t size) const override;
+
+private:
+  CudaMemory(std::shared_ptr<Context> context, CUdeviceptr start, uint64_t length)
+      : context(std::move(context)), start(start), length(length) {}
+  Status enterRange(uint64_t offset, uint64_t size, std::string_view what) const;
+
+  std::shared_ptr<Context> context;
+  CUdeviceptr start;
+  uint64_t length;
+};
+
+} // namespace sluice::cuda

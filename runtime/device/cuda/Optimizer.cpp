@@ -1,0 +1,95 @@
+#include "runtime/device/cuda/Kernels.h"
+#include "runtime/support/Philox.h"
+
+// AdamW, the global norm, and initial values.
+namespace sluice::cuda {
+namespace {
+
+/// The kernel's parameter (codegen/cuda/library/Optimizer.cu).
+struct AdamSettings {
+  double beta1, beta2, epsilon, decay, clip;
+};
+
+} // namespace
+
+StatusOr<PreparedKernel> prepareAdamW(PrepareContext &context) {
+  Arguments arguments(context);
+  arguments.inputs(8);
+  arguments.outputs(4);
+  Tensor places[4];
+  for (size_t i = 0; i < 4; ++i) {
+    places[i] = arguments.input(i);
+    const Tensor output = arguments.output(i);
+    arguments.require(output.data == places[i].data && output.elements == places[i].elements,
+                      "w, m, v and gradient are updated in place: outputs must be the first four inputs");
+    arguments.require(places[i].elements == places[0].elements, "w, m, v and gradient must have one size");
+  }
+  const Tensor learningRate = arguments.input(4), step = arguments.input(5, ElementType::I64);
+  const Tensor tokens = arguments.input(6), norm = arguments.input(7);
+  for (const Tensor *scalar : {&learningRate, &step, &tokens, &norm})
+    arguments.elements(*scalar, 1, "learning_rate, step, tokens and norm");
+  const AdamSettings settings{arguments.number("beta1"), arguments.number("beta2"),
+                              arguments.number("epsilon"), arguments.number("weight_decay"),
+                              arguments.number("clip")};
+  arguments.require(settings.beta1 >= 0 && settings.beta1 < 1 && settings.beta2 >= 0 && settings.beta2 < 1,
+                    "beta1 and beta2 must lie in [0, 1)");
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+  PreparedKernel kernel;
+  Launch &launch = kernel.elements("adamw", places[0].elements);
+  for (const Tensor &place : places)
+    launch.pointer(place);
+  launch.pointer(learningRate)
+      .pointer(step)
+      .pointer(tokens)
+      .pointer(norm)
+      .value(settings)
+      .longInteger(places[0].elements);
+  return kernel;
+}
+
+StatusOr<PreparedKernel> prepareGlobalNorm(PrepareContext &context) {
+  Arguments arguments(context);
+  arguments.outputs(1);
+  const Tensor norm = arguments.output(0);
+  arguments.elements(norm, 1, "the norm");
+  constexpr int64_t piece = 256 * 32; // what a block of `squares` sums
+  std::vector<Tensor> gradients;
+  int64_t pieces = 0;
+  for (size_t i = 0; i < arguments.inputCount(); ++i) {
+    gradients.push_back(arguments.input(i));
+    pieces += ceilDivide(gradients.back().elements, piece);
+  }
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+  PreparedKernel kernel;
+  const uint64_t parts = kernel.reserve(static_cast<uint64_t>(pieces) * 8);
+  uint64_t at = parts;
+  for (const Tensor &gradient : gradients) {
+    const int64_t count = ceilDivide(gradient.elements, piece);
+    kernel.launch("squares", count).workspace(at).pointer(gradient).longInteger(gradient.elements);
+    at += static_cast<uint64_t>(count) * 8;
+  }
+  kernel.launch("global_norm", 1).pointer(norm).workspace(parts).longInteger(pieces);
+  return kernel;
+}
+
+StatusOr<PreparedKernel> prepareRandomNormal(PrepareContext &context) {
+  Arguments arguments(context);
+  arguments.inputs(1);
+  arguments.outputs(1);
+  const Tensor seed = arguments.input(0, ElementType::I64), y = arguments.output(0);
+  const uint64_t key = streamKey(arguments.text("stream"));
+  const double mean = arguments.number("mean"), deviation = arguments.number("standard_deviation");
+  arguments.elements(seed, 1, "the seed");
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+  PreparedKernel kernel;
+  kernel.elements("random_normal", y.elements)
+      .pointer(y)
+      .pointer(seed)
+      .value(key)
+      .value(mean)
+      .value(deviation)
+      .longInteger(y.elements);
+  return kernel;
+}
+
+} // namespace sluice::cuda

@@ -1,0 +1,17 @@
+#include "runtime/device/cpu/CpuDevice.h"
+#include "tests/runtime/device/CommandRunner.h"
+
+#include <map>
+
+namespace sluice::test {
+
+StatusOr<Device *> testDevice(int variant) {
+  static auto *devices = new std::map<int, std::unique_ptr<Device>>;
+  std::unique_ptr<Device> &device = (*devices)[variant];
+  if (!device) {
+    SLUICE_ASSIGN_OR_RETURN(device, createCpuDevice(variant));
+  }
+  return device.get();
+}
+
+} // namespace sluice::test
