@@ -15,10 +15,10 @@ esac
 
 scripts/install-deps.sh
 # CUDA kernels are compiled by NVRTC and run by the simulated driver; where no toolkit brings NVRTC, PyPI does.
-if ! ldconfig -p | grep -q 'libnvrtc\.so\.1' && [ ! -e /usr/local/cuda/lib64/libnvrtc.so ]; then
+if ! ldconfig -p | grep 'libnvrtc\.so\.1' >/dev/null && [ ! -e /usr/local/cuda/lib64/libnvrtc.so ]; then
   scripts/install-deps.sh --nvrtc
-  SLUICE_NVRTC=$(find "$PWD/build/nvrtc" -name 'libnvrtc.so.1?' | head -n 1)
-  export SLUICE_NVRTC
+  found=$(find "$PWD/build" /usr/local/cuda/ -name 'libnvrtc.so.1?' 2>/dev/null | head -n 1 || true)
+  [ -z "$found" ] || export SLUICE_NVRTC=$found
 fi
 echo "== build: release"
 scripts/build.sh release
