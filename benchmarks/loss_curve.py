@@ -1,11 +1,13 @@
 """Trains a spec with Sluice and the same model with PyTorch, from the same initial weights on the same windows, and compares
 every step's loss.
 
-usage: loss_curve.py SPEC --data DATA [--steps 500] [--set train.lr=5e-4] [--pytorch PYTHON] [--out FOLDER] [--record FILE.csv]
+usage: loss_curve.py SPEC --data DATA [--steps 500] [--set train.lr=5e-4] [--noise 6e-8] [--pytorch PYTHON] [--out FOLDER]
+                     [--record FILE.csv]
 
 Three parts: `sluice train` with a line of metrics a step; `sluice export` of the initial weights and `sluice data windows` of
 the windows; this file again, under PyTorch's interpreter, with --train. The result is a table of both curves, an SVG of
-them and the largest relative difference.
+them and the largest relative difference. With --noise, PyTorch also trains from weights that differ by one rounding: how far
+it leaves itself is how exactly the comparison can be expected to hold.
 """
 import argparse
 import csv
@@ -32,8 +34,10 @@ def read_safetensors(path):
             for name, t in header.items()}
 
 
-def pytorch_losses(folder):
-    """The model of `folder`/weights trained on `folder`/windows.safetensors: plain PyTorch, written from the formulas."""
+def pytorch_losses(folder, noise=0.0):
+    """The model of `folder`/weights trained on `folder`/windows.safetensors: plain PyTorch, written from the formulas.
+
+    Each weight is first multiplied by 1 + `noise` times a normal number. Writes `folder`/pytorch.json, or pytorch-noise.json."""
     import torch
     import torch.nn.functional as F
 
@@ -43,6 +47,9 @@ def pytorch_losses(folder):
     windows = read_safetensors(os.path.join(folder, "windows.safetensors"))
     parameters = {name: torch.nn.Parameter(torch.from_numpy(value.copy()))
                   for name, value in read_safetensors(os.path.join(folder, "weights/model.safetensors")).items()}
+    generator = torch.Generator().manual_seed(1)
+    for value in parameters.values() if noise else ():
+        value.data *= 1 + noise * torch.randn(value.shape, generator=generator)
     heads, groups, head = config["num_attention_heads"], config["num_key_value_heads"], config["head_dim"]
     epsilon, experts, top_k = config["rms_norm_eps"], config.get("num_local_experts", 0), config.get("num_experts_per_tok")
     sequence = windows["tokens"].shape[1]
@@ -116,7 +123,7 @@ def pytorch_losses(folder):
         losses.append(loss.item())
         if step % 50 == 0:
             print(f"pytorch step {step} loss {loss.item():.4f}", file=sys.stderr, flush=True)
-    json.dump(losses, open(os.path.join(folder, "pytorch.json"), "w"))
+    json.dump(losses, open(os.path.join(folder, "pytorch-noise.json" if noise else "pytorch.json"), "w"))
 
 
 def sluice_losses(arguments, folder):
@@ -187,19 +194,28 @@ def main():
     parser.add_argument("--pytorch", default=os.environ.get("SLUICE_PYTORCH", "python3"))
     parser.add_argument("--out", default="build/benchmarks/loss-curve")
     parser.add_argument("--record", help="write step, sluice, pytorch as CSV (and .svg beside it)")
+    parser.add_argument("--noise", type=float, default=0.0, help="also compare PyTorch with itself from weights this much apart")
     parser.add_argument("--train", metavar="FOLDER", help="internal: the PyTorch half")
     arguments = parser.parse_args()
     if arguments.train:
-        return pytorch_losses(arguments.train)
+        return pytorch_losses(arguments.train, arguments.noise)
     if not arguments.spec or not arguments.data:
         parser.error("expected SPEC and --data")
     ours = sluice_losses(arguments, arguments.out)
     subprocess.run([arguments.pytorch, __file__, "--train", arguments.out], check=True)
     theirs = json.load(open(os.path.join(arguments.out, "pytorch.json")))
-    worst = max(range(len(ours)), key=lambda step: abs(ours[step] - theirs[step]) / theirs[step])
-    worst_difference = abs(ours[worst] - theirs[worst]) / theirs[worst]
+
+    def largest_difference(mine):
+        step = max(range(len(mine)), key=lambda at: abs(mine[at] - theirs[at]) / theirs[at])
+        return step, abs(mine[step] - theirs[step]) / theirs[step]
+
+    worst, worst_difference = largest_difference(ours)
     print(f"{arguments.spec}: {len(ours)} steps, largest relative difference {worst_difference:.3e} at step {worst + 1}; "
           f"last losses {ours[-1]:.6f} and {theirs[-1]:.6f}")
+    if arguments.noise:
+        subprocess.run([arguments.pytorch, __file__, "--train", arguments.out, "--noise", str(arguments.noise)], check=True)
+        step, difference = largest_difference(json.load(open(os.path.join(arguments.out, "pytorch-noise.json"))))
+        print(f"PyTorch against itself, weights {arguments.noise:g} apart: {difference:.3e} at step {step + 1}")
     if arguments.record:
         with open(arguments.record, "w", newline="") as file:
             writer = csv.writer(file)

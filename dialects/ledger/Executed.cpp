@@ -17,17 +17,17 @@ RoutingType routingOf(Operation *op) {
   return cast<RoutingType>(cast<GroupedWeightGradientOp>(op).getRouting().getType());
 }
 
-/// Scores that blocks of queries compute for one head, over scores of the whole square.
-std::pair<Count, Count> blockShare(int64_t sequence) {
+} // namespace
+
+Count attentionBlockScores(int64_t sequence, int64_t window) {
   Count computed = 0;
   for (int64_t begin = 0; begin < sequence; begin += tiles::attentionQueries) {
     const int64_t end = std::min(begin + tiles::attentionQueries, sequence);
-    computed += Count(end - begin) * end;
+    const int64_t first = window > 0 ? std::max<int64_t>(0, begin - window + 1) : 0;
+    computed += Count(end - begin) * (end - first);
   }
-  return {computed, Count(sequence) * sequence};
+  return computed;
 }
-
-} // namespace
 
 Count largestPadding(Count rows, Count experts, int64_t piece) {
   // The worst rest of an interval of extents is one row more than the smaller extent. Padding as a function
@@ -75,11 +75,12 @@ ClassCounts executedCounts(Operation *op, const OpCounts &counts) {
     const int64_t piece = isa<GroupedLinearOp>(op) ? tiles::groupedRows : tiles::groupedDepth;
     executed.contraction += paddingOfProduct(executed.contraction, rows, routing.getExperts(), piece);
   } else if (isa<AttentionOp, AttentionGradientOp>(op) &&
-             counts.dense.contraction != counts.ideal.contraction) {
+             counts.dense.contraction != counts.ideal.contraction) { // causal
     const int64_t sequence = cast<RankedTensorType>(op->getOperand(0).getType()).getDimSize(1);
-    auto [computed, square] = blockShare(sequence);
-    if (square != 0)
-      executed.contraction = counts.dense.contraction / square * computed;
+    auto window = op->getAttrOfType<IntegerAttr>("window");
+    if (sequence > 0)
+      executed.contraction = counts.dense.contraction / (Count(sequence) * sequence) *
+                             attentionBlockScores(sequence, window ? window.getInt() : 0);
   }
   return executed;
 }

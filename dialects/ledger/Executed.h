@@ -13,6 +13,10 @@ namespace sluice {
 /// of them sees. Register tiles inside of a library's product are not known here and not counted.
 ClassCounts executedCounts(mlir::Operation *op, const OpCounts &counts);
 
+/// Scores that one head computes for one sequence under a causal mask: whole blocks of queries, each with
+/// every key that one of its queries sees. `window`: keys that a query sees; 0: all before it.
+Count attentionBlockScores(int64_t sequence, int64_t window);
+
 /// What padding adds to `contraction` FLOPs of a product with the weights of experts, spread evenly over
 /// `rows` rows.
 Count paddingOfProduct(Count contraction, Count rows, Count experts, int64_t piece);

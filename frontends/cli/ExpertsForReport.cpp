@@ -83,7 +83,7 @@ StatusOr<std::string> specText(const ExpertsCandidate &candidate, const ExpertsR
   for (int64_t layer = 0; shape.denseLayers > 0 && layer < config.layers; ++layer)
     config.plan.push_back({0, layer >= integer(shape.denseLayers)});
   SLUICE_RETURN_IF_ERROR(checkDecoder(config));
-  return twinSpec(config, config, std::nullopt, 8, request.sequence,
+  return twinSpec(config, config, std::nullopt, {}, 8, request.sequence,
                   concat("# Experts for ", toDecimal(request.parameters),
                          " parameters (N of 2506.12119) at an activation rate of ",
                          absl::StrFormat("%.2f", 100 * request.activeRate), " %:\n# N ",

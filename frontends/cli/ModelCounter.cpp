@@ -1,6 +1,6 @@
 #include "frontends/cli/ModelCounter.h"
 
-#include "frontends/cli/ConventionStats.h"
+#include "frontends/cli/ConfigOfGraph.h"
 #include "frontends/cli/DefaultBindings.h"
 #include "frontends/cli/Paths.h"
 #include "frontends/decoder/BuildDecoder.h"
@@ -13,7 +13,7 @@
 namespace sluice::cli {
 
 StatusOr<ModelSource> readModelSource(const std::string &model, const std::vector<std::string> &assignments) {
-  SLUICE_RETURN_IF_ERROR(requireInput("MODEL", model, "a spec or a config.json"));
+  SLUICE_RETURN_IF_ERROR(requireInput("MODEL", model, "a spec, a graph, an executable or a config.json"));
   ModelSource source;
   llvm::StringRef extension = llvm::sys::path::extension(model);
   if (extension == ".yaml" || extension == ".yml") {
@@ -31,9 +31,7 @@ StatusOr<ModelSource> readModelSource(const std::string &model, const std::vecto
     SLUICE_ASSIGN_OR_RETURN(source.config, readHuggingFaceConfig(model));
     return source;
   }
-  return usageError(model,
-                    ": expected a spec (.yaml) or a Hugging Face config.json (or its folder), found a model "
-                    "whose sizes are fixed; a twin needs the sizes that it was made from");
+  return configOfGraph(model);
 }
 
 ModelCounter::ModelCounter(const ModelSource &source, std::string sizes)
@@ -55,8 +53,7 @@ StatusOr<Ledger> ModelCounter::count(const DecoderConfig &config, bool backward)
   options.bindings = bindings;
   SLUICE_RETURN_IF_ERROR(compiler.run(model, backward ? Phase::Differentiate : Phase::Bind, options));
   SLUICE_ASSIGN_OR_RETURN(Ledger ledger, makeLedger(*model.module));
-  SLUICE_ASSIGN_OR_RETURN(BoundTokens bound, boundTokensOf(*model.module, ledger));
-  tokens = bound.tokens;
+  tokens = ledger.batch * ledger.sequence;
   return ledger;
 }
 

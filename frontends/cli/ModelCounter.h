@@ -14,7 +14,7 @@
 
 namespace sluice::cli {
 
-/// A model whose sizes may change: a spec or a Hugging Face config.
+/// A model whose sizes may change.
 struct ModelSource {
   DecoderConfig config;
   llvm::json::Object training;
@@ -22,7 +22,8 @@ struct ModelSource {
   int64_t batch = 8, sequence = 256;
 };
 
-/// Reads MODEL. Error (usage): a graph or an executable, whose sizes are fixed.
+/// Reads MODEL: a spec, a config.json, or a graph or an executable that remembers the configuration it was
+/// made from. Error (usage): it remembers none, or counts otherwise than its configuration (ConfigOfGraph.h).
 StatusOr<ModelSource> readModelSource(const std::string &model, const std::vector<std::string> &assignments);
 
 /// Builds graphs of configurations and counts them at the same sizes.

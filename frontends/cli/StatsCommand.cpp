@@ -19,28 +19,17 @@ struct StatsFlags {
   CompilerOptions options;
 };
 
-/// A model's ledger with the report of its conventions, if that was asked for.
-struct Counted {
-  Ledger ledger;
-  std::optional<ConventionStats> conventions;
-};
-
-StatusOr<Counted> countExecutable(const StatsFlags &flags, const std::string &model) {
-  if (!flags.convention.empty())
-    return usageError(
-        "--convention: expected a spec, a graph or a config.json, found an executable; its ledger "
-        "has no conventions");
+StatusOr<Ledger> countExecutable(const StatsFlags &flags, const std::string &model) {
   if (!flags.options.bindings.empty())
     return usageError("--bind: an executable is bound already; count its spec or graph for other sizes");
   SLUICE_ASSIGN_OR_RETURN(Executable executable, loadExecutable(model));
   if (executable.description.ledger.empty())
     return usageError(model, ": holds no ledger");
-  SLUICE_ASSIGN_OR_RETURN(Ledger ledger, ledgerFromJson(executable.description.ledger, model));
-  return Counted{std::move(ledger), std::nullopt};
+  return ledgerFromJson(executable.description.ledger, model);
 }
 
 /// Counts the differentiated graph: forward, backward and optimizer as they are, before anything is fused.
-StatusOr<Counted> countModel(const StatsFlags &flags, const std::string &model) {
+StatusOr<Ledger> countModel(const StatsFlags &flags, const std::string &model) {
   if (isExecutable(model))
     return countExecutable(flags, model);
   Compiler compiler;
@@ -52,14 +41,7 @@ StatusOr<Counted> countModel(const StatsFlags &flags, const std::string &model) 
       SLUICE_RETURN_IF_ERROR(makeLedger(*bound.module).status());
     return status;
   }
-  Counted counted;
-  SLUICE_ASSIGN_OR_RETURN(counted.ledger, makeLedger(*loaded.module));
-  if (!flags.convention.empty()) {
-    SLUICE_ASSIGN_OR_RETURN(ConventionStats stats,
-                            conventionStats(*loaded.module, counted.ledger, flags.convention));
-    counted.conventions = std::move(stats);
-  }
-  return counted;
+  return makeLedger(*loaded.module);
 }
 
 StatusOr<ReportOptions> reportOptions(const StatsFlags &flags, const Ledger &ledger) {
@@ -91,11 +73,11 @@ Status compareOnce(const StatsFlags &flags) {
   for (const std::string &model : flags.compare)
     SLUICE_RETURN_IF_ERROR(
         requireInput("--compare", model, "a spec, a graph, an executable or a config.json"));
-  SLUICE_ASSIGN_OR_RETURN(Counted a, countModel(flags, flags.compare[0]));
-  SLUICE_ASSIGN_OR_RETURN(Counted b, countModel(flags, flags.compare[1]));
-  SLUICE_ASSIGN_OR_RETURN(ReportOptions optionsA, reportOptions(flags, a.ledger));
-  SLUICE_ASSIGN_OR_RETURN(ReportOptions optionsB, reportOptions(flags, b.ledger));
-  return emit("-", compareText(flags.compare[0], a.ledger, flags.compare[1], b.ledger, optionsA, optionsB));
+  SLUICE_ASSIGN_OR_RETURN(Ledger a, countModel(flags, flags.compare[0]));
+  SLUICE_ASSIGN_OR_RETURN(Ledger b, countModel(flags, flags.compare[1]));
+  SLUICE_ASSIGN_OR_RETURN(ReportOptions optionsA, reportOptions(flags, a));
+  SLUICE_ASSIGN_OR_RETURN(ReportOptions optionsB, reportOptions(flags, b));
+  return emit("-", compareText(flags.compare[0], a, flags.compare[1], b, optionsA, optionsB));
 }
 
 Status statsOnce(const StatsFlags &flags) {
@@ -109,17 +91,20 @@ Status statsOnce(const StatsFlags &flags) {
   SLUICE_RETURN_IF_ERROR(requireOutput("--csv", flags.csv));
   if (!flags.convention.empty() && flags.convention != "all")
     SLUICE_RETURN_IF_ERROR(findConvention(flags.convention).status());
-  SLUICE_ASSIGN_OR_RETURN(Counted counted, countModel(flags, flags.model));
-  SLUICE_ASSIGN_OR_RETURN(ReportOptions options, reportOptions(flags, counted.ledger));
-  const auto &conventions = counted.conventions;
+  SLUICE_ASSIGN_OR_RETURN(Ledger ledger, countModel(flags, flags.model));
+  SLUICE_ASSIGN_OR_RETURN(ReportOptions options, reportOptions(flags, ledger));
+  std::optional<ConventionStats> conventions;
+  if (!flags.convention.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(conventions, conventionStats(ledger, flags.convention));
+  }
   if (!flags.json.empty())
-    SLUICE_RETURN_IF_ERROR(emit(
-        flags.json, (conventions ? conventions->json : ledgerJson(counted.ledger, options.scale)) + "\n"));
+    SLUICE_RETURN_IF_ERROR(
+        emit(flags.json, (conventions ? conventions->json : ledgerJson(ledger, options.scale)) + "\n"));
   if (!flags.csv.empty())
-    SLUICE_RETURN_IF_ERROR(emit(flags.csv, ledgerCsv(counted.ledger, options.scale)));
+    SLUICE_RETURN_IF_ERROR(emit(flags.csv, ledgerCsv(ledger, options.scale)));
   if (!flags.json.empty() || !flags.csv.empty())
     return absl::OkStatus();
-  return emit("-", conventions ? conventions->text : ledgerText(counted.ledger, options));
+  return emit("-", conventions ? conventions->text : ledgerText(ledger, options));
 }
 
 } // namespace

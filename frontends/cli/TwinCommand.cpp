@@ -108,9 +108,9 @@ Status writeTwin(const TwinFlags &flags, const TwinReport &report, const ModelSo
     SLUICE_ASSIGN_OR_RETURN(std::string graph, counter.graph(config));
     return writeFileAtomically(flags.output, graph);
   }
-  SLUICE_RETURN_IF_ERROR(
-      writeFileAtomically(flags.output, twinSpec(config, source.config, source.tree, source.batch,
-                                                 source.sequence, commentOf(report, source, config))));
+  SLUICE_RETURN_IF_ERROR(writeFileAtomically(
+      flags.output, twinSpec(config, source.config, source.tree, source.training, source.batch,
+                             source.sequence, commentOf(report, source, config))));
   auto recount = [&]() -> Status {
     SLUICE_ASSIGN_OR_RETURN(ModelSource written, readModelSource(flags.output, {}));
     SLUICE_ASSIGN_OR_RETURN(Ledger ledger, counter.count(written.config, true));
@@ -162,8 +162,8 @@ Status twinOnce(const TwinFlags &flags) {
     return expertsFor({flags.expertsFor, flags.output, flags.json, flags.show});
   }
   if (flags.model.empty())
-    return usageError(
-        "MODEL: expected a spec or a config.json, or --experts-for N=...,active-rate=...; found neither");
+    return usageError("MODEL: expected a spec, a graph, an executable or a config.json, or --experts-for "
+                      "N=...,active-rate=...; found neither");
   SLUICE_ASSIGN_OR_RETURN(ModelSource source, readModelSource(flags.model, flags.assignments));
   SLUICE_ASSIGN_OR_RETURN(TwinRequest request, requestOf(flags));
   SLUICE_ASSIGN_OR_RETURN(double share, parseShare(flags.tolerance, "--tolerance"));
@@ -218,7 +218,9 @@ void addTwinCommand(CLI::App &app, Invocation &invocation) {
   CLI::App *command =
       app.add_subcommand("twin", "Find the fair partner of a model: the same budget, another kind");
   auto flags = std::make_shared<TwinFlags>();
-  command->add_option("MODEL", flags->model, "A spec (.yaml) or a Hugging Face config.json or its folder")
+  command
+      ->add_option("MODEL", flags->model,
+                   "A spec (.yaml), a graph (.mlir), an executable (.slx) or a config.json or its folder")
       ->type_name("MODEL");
   command
       ->add_option(

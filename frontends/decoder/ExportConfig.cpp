@@ -1,5 +1,7 @@
 #include "frontends/decoder/BuildDecoder.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 namespace sluice {
 namespace {
 
@@ -33,8 +35,9 @@ void addOwnSettings(const DecoderConfig &config, llvm::json::Object &object) {
     return;
   const MoeConfig &moe = *config.moe;
   llvm::json::Array experts;
-  for (const LayerConfig &layer : layerPlan(config))
-    experts.push_back(layer.experts);
+  for (auto [number, layer] : llvm::enumerate(layerPlan(config)))
+    if (layer.experts)
+      experts.push_back(static_cast<int64_t>(number));
   object["layers_with_experts"] = std::move(experts);
   object["moe_intermediate_size"] = moe.ffn;
   object["score"] = moe.score;
@@ -90,6 +93,8 @@ llvm::json::Object huggingFaceConfig(const DecoderConfig &config) {
     object["router_aux_loss_coef"] = config.balanceWeight;
     object["output_router_logits"] = false;
     object["sliding_window"] = nullptr;
+    if (config.moe->allowConstantGate) // a key of ours; the library computes the same without it
+      object["allow_constant_gate"] = true;
   }
   if (!mixtral) {
     object["attention_bias"] = config.attentionBias;

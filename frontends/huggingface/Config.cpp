@@ -15,7 +15,11 @@ StatusOr<DecoderConfig> readHuggingFaceConfig(const std::string &path) {
   StatusOr<std::string> text = readFile(place);
   if (!text.ok())
     return usageError(std::string(text.status().message()));
-  llvm::Expected<llvm::json::Value> parsed = llvm::json::parse(*text);
+  return parseHuggingFaceConfig(*text, place);
+}
+
+StatusOr<DecoderConfig> parseHuggingFaceConfig(const std::string &text, const std::string &place) {
+  llvm::Expected<llvm::json::Value> parsed = llvm::json::parse(text);
   if (!parsed)
     return usageError(place, ": not JSON: ", llvm::toString(parsed.takeError()));
   const llvm::json::Object *object = parsed->getAsObject();
@@ -33,7 +37,7 @@ StatusOr<DecoderConfig> readHuggingFaceConfig(const std::string &path) {
   ConfigReader reader(*object, place);
   DecoderConfig config;
   config.name = name.str();
-  config.huggingFace = *text;
+  config.huggingFace = text;
   SLUICE_RETURN_IF_ERROR(family->read(reader, config));
   SLUICE_RETURN_IF_ERROR(reader.checkRest());
   if (Status status = checkDecoder(config); !status.ok())

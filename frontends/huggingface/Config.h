@@ -11,5 +11,7 @@ namespace sluice {
 /// family or a setting that would change the meaning is a usageError that names it; nothing is guessed. No
 /// auxiliary loss is added: the library adds one only when router logits are asked for.
 StatusOr<DecoderConfig> readHuggingFaceConfig(const std::string &path);
+/// The same from the text of such a file; `place` names it in messages.
+StatusOr<DecoderConfig> parseHuggingFaceConfig(const std::string &text, const std::string &place);
 
 } // namespace sluice

@@ -19,6 +19,7 @@ llvm::ArrayRef<Family> families() {
       {"qwen2_moe", readQwen2Moe},
       {"qwen3", readQwen3},
       {"qwen3_moe", readQwen3Moe},
+      {"sluice", readOwn},
   };
   return table;
 }

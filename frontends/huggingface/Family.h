@@ -74,5 +74,6 @@ Status readQwen2(ConfigReader &reader, DecoderConfig &config);
 Status readQwen2Moe(ConfigReader &reader, DecoderConfig &config);
 Status readQwen3(ConfigReader &reader, DecoderConfig &config);
 Status readQwen3Moe(ConfigReader &reader, DecoderConfig &config);
+Status readOwn(ConfigReader &reader, DecoderConfig &config);
 
 } // namespace sluice

@@ -93,6 +93,35 @@ std::string scalar(const std::string &text) {
   return quoted + "\"";
 }
 
+/// The written keys of a graph's training section (readTraining in frontends/spec/Spec.cpp puts them there).
+void addTraining(Keys &keys, const llvm::json::Object &training) {
+  for (const SpecKey &key : specKeys()) {
+    auto [section, name] = key.path.rsplit('.');
+    const llvm::json::Object *object = section == "train" ? &training : training.getObject(section);
+    const llvm::json::Value *value = object && section != "losses" ? object->get(name) : nullptr;
+    if (!value)
+      continue;
+    std::vector<std::string> scalars;
+    auto add = [&](const llvm::json::Value &one) {
+      if (std::optional<llvm::StringRef> text = one.getAsString())
+        scalars.push_back(scalar(text->str()));
+      else if (std::optional<bool> boolean = one.getAsBoolean())
+        scalars.push_back(*boolean ? "true" : "false");
+      else if (std::optional<int64_t> integer = one.getAsInteger())
+        scalars.push_back(std::to_string(*integer));
+      else if (std::optional<double> real = one.getAsNumber())
+        scalars.push_back(number(*real));
+    };
+    if (const llvm::json::Array *list = value->getAsArray())
+      for (const llvm::json::Value &one : *list)
+        add(one);
+    else
+      add(*value);
+    if (!scalars.empty())
+      keys[key.path.str()] = value->getAsArray() ? "[" + absl::StrJoin(scalars, ", ") + "]" : scalars[0];
+  }
+}
+
 /// Dotted keys as nested YAML. A section opens where its path differs from the one before.
 std::string nested(const Keys &keys) {
   // Names without a section first; sections in the order in which specs are written.
@@ -131,8 +160,8 @@ std::string nested(const Keys &keys) {
 } // namespace
 
 std::string twinSpec(const DecoderConfig &twin, const DecoderConfig &referenceConfig,
-                     const std::optional<SpecTree> &reference, int64_t batch, int64_t sequence,
-                     const std::string &comment) {
+                     const std::optional<SpecTree> &reference, const llvm::json::Object &training,
+                     int64_t batch, int64_t sequence, const std::string &comment) {
   Keys keys, own = keysOf(twin);
   if (reference) {
     for (const auto &[key, value] : reference->all()) {
@@ -158,6 +187,7 @@ std::string twinSpec(const DecoderConfig &twin, const DecoderConfig &referenceCo
     if (keys.count("model.head_dim"))
       keys["model.head_dim"] = std::to_string(twin.headDim);
   } else {
+    addTraining(keys, training);
     for (const auto &[key, value] : own)
       keys[key] = scalar(value);
     keys["train.batch"] = std::to_string(batch);

@@ -242,6 +242,36 @@ TEST(LedgerTest, ExecutedCountsBlocksAndPaddedRows) {
   EXPECT_EQ(ledger->forward().executed.add, ledger->forward().counts.ideal.add);
 }
 
+TEST(LedgerTest, ExecutedWindowsAreWholeBlocksOfQueries) {
+  // Every (query, key) pair that a block of queries computes because one of its queries sees the key.
+  for (int64_t sequence : {1, 5, 64, 65, 200})
+    for (int64_t window : {0, 1, 4, 63, 64, 130, 500}) {
+      Count pairs = 0;
+      for (int64_t query = 0; query < sequence; ++query)
+        for (int64_t key = 0; key < sequence; ++key) {
+          bool computed = false;
+          for (int64_t other = 0; other < sequence; ++other)
+            computed |= other / tiles::attentionQueries == query / tiles::attentionQueries && key <= other &&
+                        (window == 0 || key > other - window);
+          pairs += computed;
+        }
+      EXPECT_EQ(toDecimal(attentionBlockScores(sequence, window)), toDecimal(pairs))
+          << sequence << " window " << window;
+    }
+  StatusOr<Ledger> ledger = ledgerOf(R"(
+sluice.graph @model(%q: tensor<3x130x8xf32>, %k: tensor<3x130x4xf32>, %v: tensor<3x130x4xf32>) {
+  %out, %logsumexp = sluice.attention %q, %k, %v {causal = true, heads = 2 : i64, kv_heads = 1 : i64, scale = 0.5 : f64,
+                                                  window = 9 : i64}
+      : (tensor<3x130x8xf32>, tensor<3x130x4xf32>, tensor<3x130x4xf32>) -> (tensor<3x130x8xf32>, tensor<3x2x130xf32>)
+  sluice.return %out ["out"] : tensor<3x130x8xf32>
+}
+)");
+  ASSERT_TRUE(ledger.ok()) << ledger.status();
+  // Three sequences, two heads; two products of four elements a score.
+  EXPECT_EQ(toDecimal(ledger->forward().executed.contraction),
+            toDecimal(3 * 2 * attentionBlockScores(130, 9) * 2 * (4 + 4)));
+}
+
 TEST(LedgerTest, BytesOfEachOp) {
   StatusOr<Ledger> ledger = ledgerOf(tinyMoe());
   ASSERT_TRUE(ledger.ok()) << ledger.status();

@@ -51,6 +51,43 @@ TEST_F(CommandLineTwinTest, ATwinIsASpecThatStatsReads) {
             std::string::npos);
 }
 
+TEST_F(CommandLineTwinTest, GraphsAndExecutablesRememberTheirSizes) {
+  good("sluice graph moe.yaml -o moe.mlir");
+  good("sluice twin moe.yaml --match flops --tolerance 1% --json spec.json -o spec-twin.yaml");
+  const nlohmann::json fromSpec = nlohmann::json::parse(read("spec.json"));
+  auto counts = [&](const std::string &spec) {
+    return nlohmann::json::parse(good("sluice stats " + spec + " --json -").out);
+  };
+  const nlohmann::json expected = counts("spec-twin.yaml");
+  for (const char *model : {"moe.mlir", "moe.slx"}) {
+    good(std::string("sluice twin ") + model +
+         " --match flops --tolerance 1% --json built.json -o built.yaml");
+    const nlohmann::json fromGraph = nlohmann::json::parse(read("built.json"));
+    EXPECT_EQ(fromGraph["candidates"], fromSpec["candidates"]) << model;
+    EXPECT_EQ(fromGraph["figures"], fromSpec["figures"]) << model;
+    const nlohmann::json found = counts("built.yaml"); // with the sizes and the training section of the model
+    EXPECT_EQ(found["flops"], expected["flops"]) << model;
+    EXPECT_EQ(found["sizes"], expected["sizes"]) << model;
+  }
+  // With experts again: the losses of the router are those of the graph.
+  good("sluice twin moe.slx --vary experts --range experts=4 --tolerance 0 --top-k 2 -o same.yaml");
+  EXPECT_EQ(counts("same.yaml")["flops"], counts("moe.yaml")["flops"]);
+
+  // A graph that was changed by hand is not what its configuration says.
+  std::string changed = read("moe.mlir");
+  for (size_t at = 0; (at = changed.find("hidden_size = 32", at)) != std::string::npos; at += 8)
+    changed.replace(at, 16, "hidden_size = 64");
+  ASSERT_NE(changed, read("moe.mlir"));
+  write("changed.mlir", changed);
+  bad("sluice twin changed.mlir", 2, {"changed.mlir", "total parameters", "give the spec"});
+  std::string bare = read("moe.mlir");
+  const size_t config = bare.find("sluice.model_config");
+  ASSERT_NE(config, std::string::npos);
+  bare.replace(config, 19, "sluice.forgotten");
+  write("bare.mlir", bare);
+  bad("sluice twin bare.mlir", 2, {"bare.mlir", "remembers its configuration"});
+}
+
 TEST_F(CommandLineTwinTest, NoSolutionNamesTheNearestTwo) {
   bad("sluice twin moe.yaml --tolerance 0 -o none.yaml", 1,
       {"no dense model within 0", "the nearest two", "ffn 96", "-256", "ffn 104", "--tolerance"});
@@ -60,7 +97,6 @@ TEST_F(CommandLineTwinTest, NoSolutionNamesTheNearestTwo) {
 TEST_F(CommandLineTwinTest, WrongFlagsAreNamed) {
   bad("sluice twin", 2, {"MODEL", "--experts-for"});
   bad("sluice twin mo.yaml", 2, {"MODEL: expected", "did you mean 'moe.yaml'?"});
-  bad("sluice twin moe.slx", 2, {"moe.slx", "sizes are fixed"});
   bad("sluice twin moe.yaml --match size", 2, {"--match", "active", "found 'size'"});
   bad("sluice twin moe.yaml --vary fnn", 2, {"--vary", "found 'fnn'", "did you mean 'ffn'"});
   bad("sluice twin moe.yaml --tolerance x", 2, {"--tolerance", "found 'x'"});
@@ -108,7 +144,10 @@ TEST_F(CommandLineTwinTest, ConventionsOfPapers) {
   for (std::string line; std::getline(lines, line);)
     EXPECT_LE(line.size(), 100u) << line;
   bad("sluice stats moe.yaml --convention palms", 2, {"--convention", "palm", "found 'palms'"});
-  bad("sluice stats moe.slx --convention palm", 2, {"--convention", "executable"});
+  // A graph and an executable give every convention the same numbers.
+  good("sluice graph moe.yaml -o moe.mlir");
+  for (const char *model : {"moe.mlir", "moe.slx"})
+    EXPECT_EQ(good(std::string("sluice stats ") + model + " --convention all").out, all) << model;
 }
 
 TEST_F(CommandLineTwinTest, ImportChecksTheWeights) {

@@ -12,6 +12,7 @@ Status readMixtral(ConfigReader &reader, DecoderConfig &config) {
   SLUICE_ASSIGN_OR_RETURN(moe.experts, reader.integer("num_local_experts", 8));
   SLUICE_ASSIGN_OR_RETURN(moe.topK, reader.integer("num_experts_per_tok", 2));
   moe.ffn = config.ffn;
+  SLUICE_ASSIGN_OR_RETURN(moe.allowConstantGate, reader.boolean("allow_constant_gate", false));
   config.moe = moe;
   SLUICE_RETURN_IF_ERROR(reader.requireOff("router_jitter_noise"));
   SLUICE_ASSIGN_OR_RETURN(int64_t window, reader.nullableInteger("sliding_window", 0));

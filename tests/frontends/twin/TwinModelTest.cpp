@@ -225,9 +225,9 @@ TEST(TwinModels, TheWrittenSpecCountsTheSameAndKeepsTheRest) {
     Searched found = search(source, counter, request, "active", 0, 0);
     DecoderConfig twin = found.family.at(found.answer.nearest.at(0).point);
     std::string path = testing::TempDir() + "/twin-" + vary + ".yaml";
-    ASSERT_TRUE(
-        writeFile(path, twinSpec(twin, source.config, source.tree, source.batch, source.sequence, "# twin\n"))
-            .ok());
+    ASSERT_TRUE(writeFile(path, twinSpec(twin, source.config, source.tree, {}, source.batch, source.sequence,
+                                         "# twin\n"))
+                    .ok());
     ModelSource written = sourceOf(path);
     Ledger ledger = *counter.count(written.config, true);
     EXPECT_EQ(toDecimal(matchedFigure(ledger, "active")), toDecimal(found.answer.nearest[0].count)) << vary;
@@ -252,7 +252,7 @@ TEST(TwinModels, TheWrittenSpecCountsTheSameAndKeepsTheRest) {
                       {"tie_word_embeddings", true}, {"attention_bias", true},   {"rope_theta", 500000.0}};
   ModelSource plain = sourceOf(writeConfig("llama", llama));
   std::string path = testing::TempDir() + "/plain.yaml";
-  ASSERT_TRUE(writeFile(path, twinSpec(plain.config, plain.config, std::nullopt, 3, 17, "")).ok());
+  ASSERT_TRUE(writeFile(path, twinSpec(plain.config, plain.config, std::nullopt, {}, 3, 17, "")).ok());
   ModelSource again = sourceOf(path);
   ModelCounter both(plain, "batch=3,seq=17");
   for (const char *match : {"total", "active", "flops"})
@@ -297,9 +297,8 @@ TEST(ConventionsOfModels, GraphsAgreeWithTheirDimensions) {
     ASSERT_TRUE(compiler.run(*model, Phase::Differentiate, options).ok());
     StatusOr<Ledger> ledger = makeLedger(*model->module);
     ASSERT_TRUE(ledger.ok()) << ledger.status();
-    StatusOr<BoundTokens> bound = boundTokensOf(*model->module, *ledger);
-    ASSERT_TRUE(bound.ok()) << bound.status();
-    StatusOr<ConventionQuantities> graph = quantitiesOf(*ledger, bound->tokens, bound->sequence);
+    StatusOr<ConventionQuantities> graph =
+        quantitiesOf(*ledger, ledger->batch * ledger->sequence, ledger->sequence);
     ASSERT_TRUE(graph.ok()) << graph.status();
     PublishedShape shape = dimensions;
     // The final norm, which the published formula of parameters leaves out.
