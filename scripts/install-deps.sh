@@ -28,26 +28,29 @@ fi
 
 nvrtc=0
 [ "${1:-}" = --nvrtc ] && nvrtc=1
+# NVRTC is a wheel; Debian's pip fetches it.
+[ $nvrtc = 0 ] || python3 -m pip --version >/dev/null 2>&1 || packages+=(python3-pip)
 
 fetch_nvrtc() {
   if compgen -G '/usr/local/cuda/lib*/libnvrtc.so.1?' >/dev/null || [ -d build/nvrtc/nvidia ]; then
     echo "NVRTC is there already"
     return
   fi
-  python3 -m pip --version >/dev/null 2>&1 ||
-    { echo "error: NVRTC comes from PyPI, which needs python3-pip; run: apt-get install python3-pip" >&2; exit 1; }
   python3 -m pip install --quiet --no-deps --target build/nvrtc 'nvidia-cuda-nvrtc>=13,<14' ||
     { echo "error: pip could not bring nvidia-cuda-nvrtc; is there a network?" >&2; exit 1; }
   echo "installed NVRTC in build/nvrtc"
 }
 cd "$(dirname "$0")/.."
-[ $nvrtc = 1 ] && fetch_nvrtc
 
 missing=()
 for package in "${packages[@]}"; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q '^install ok installed' || missing+=("$package")
 done
-[ ${#missing[@]} -eq 0 ] && exit 0
+finish() {
+  [ $nvrtc = 0 ] || fetch_nvrtc
+  exit 0
+}
+[ ${#missing[@]} -gt 0 ] || finish
 
 echo "Sluice needs these packages, which are not installed:"
 printf '  %s\n' "${missing[@]}"
@@ -65,3 +68,4 @@ $sudo apt-get update -qq || { echo "error: apt-get update failed; is there a net
 $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
   { echo "error: apt-get install failed; Debian 12 with its security updates has all of them" >&2; exit 1; }
 echo "installed ${#missing[@]} packages"
+finish
