@@ -1,0 +1,47 @@
+#include "runtime/device/cpu/SparseMatrix.h"
+
+#include <algorithm>
+
+namespace sluice::cpu {
+
+SparseMatrix::SparseMatrix(int64_t outputs, int64_t inputs, int64_t most)
+    : outputCount(outputs), inputCount(inputs) {
+  entryList.reserve(static_cast<size_t>(most));
+  placeList.reserve(static_cast<size_t>(most));
+  // A run has an entry at least, and there are no more runs than outputs in all blocks of inputs.
+  runList.reserve(static_cast<size_t>(std::min(most, outputs * inputBlocks())));
+  firstRun.assign(static_cast<size_t>(outputBlocks() * inputBlocks()) + 1, 0);
+}
+
+void SparseMatrix::build(const uint64_t *mask, bool transposed) {
+  entryList.clear(), placeList.clear(), runList.clear();
+  auto isKept = [&](int64_t place) { return mask[place / 64] >> (place % 64) & 1; };
+  size_t block = 0;
+  for (int64_t top = 0; top < outputCount; top += outputBlock)
+    for (int64_t left = 0; left < inputCount; left += inputBlock, ++block) {
+      firstRun[block] = static_cast<uint32_t>(runList.size());
+      const int64_t bottom = std::min(top + outputBlock, outputCount),
+                    right = std::min(left + inputBlock, inputCount);
+      for (int64_t output = top; output < bottom; ++output) {
+        const auto begin = static_cast<uint32_t>(entryList.size());
+        for (int64_t input = left; input < right; ++input) {
+          const int64_t place = transposed ? input * outputCount + output : output * inputCount + input;
+          if (!isKept(place))
+            continue;
+          entryList.push_back({static_cast<uint32_t>(input - left), 0.0f});
+          placeList.push_back(static_cast<uint32_t>(place));
+        }
+        const auto end = static_cast<uint32_t>(entryList.size());
+        if (end > begin)
+          runList.push_back({static_cast<uint32_t>(output), begin, end});
+      }
+    }
+  firstRun[block] = static_cast<uint32_t>(runList.size());
+}
+
+void SparseMatrix::refresh(const float *weight) {
+  for (size_t i = 0; i < entryList.size(); ++i)
+    entryList[i].value = weight[placeList[i]];
+}
+
+} // namespace sluice::cpu
