@@ -2,46 +2,12 @@
 // own threads. Nothing that uses oneDNN for its products can be faster. Prints one JSON object.
 //   sluice-bench-floor --tokens T --vocabulary V --width d --layers L --kv-width k --ffn f [--experts E
 //   --top-k K]
+#include "benchmarks/DenseProduct.h"
+
 #include <CLI/CLI.hpp>
-#include <dnnl.hpp>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-#include <chrono>
 #include <iostream>
-#include <vector>
-
-namespace {
-
-using namespace dnnl;
-
-/// Best time in seconds of C[M,N] = op(A) op(B) over a few runs, on operands that are not zero.
-double product(engine &device, stream &queue, int64_t m, int64_t n, int64_t k, bool transposeA,
-               bool transposeB) {
-  auto type = memory::data_type::f32;
-  using tag = memory::format_tag;
-  memory::desc a({m, k}, type, transposeA ? tag::ba : tag::ab),
-      b({k, n}, type, transposeB ? tag::ba : tag::ab), c({m, n}, type, tag::ab);
-  matmul::primitive_desc description(matmul::desc(a, b, c), device);
-  matmul primitive(description);
-  memory memoryA(a, device), memoryB(b, device), memoryC(c, device);
-  for (memory *operand : {&memoryA, &memoryB}) {
-    float *values = static_cast<float *>(operand->get_data_handle());
-    size_t count = operand->get_desc().get_size() / sizeof(float);
-    for (size_t i = 0; i < count; ++i)
-      values[i] = 0.25f + static_cast<float>((i * 2654435761u >> 20) & 1023) / 4096.0f;
-  }
-  double best = 1e30;
-  for (int run = 0; run < 5; ++run) {
-    auto start = std::chrono::steady_clock::now();
-    primitive.execute(queue, {{DNNL_ARG_SRC, memoryA}, {DNNL_ARG_WEIGHTS, memoryB}, {DNNL_ARG_DST, memoryC}});
-    queue.wait();
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  return best;
-}
-
-} // namespace
 
 int main(int argc, char **argv) {
   CLI::App app("Times the dense products of one training step with oneDNN", "sluice-bench-floor");
@@ -56,15 +22,14 @@ int main(int argc, char **argv) {
   app.add_option("--experts", experts, "Experts; 0: dense");
   app.add_option("--top-k", topK, "Experts a token chooses");
   CLI11_PARSE(app, argc, argv);
-  engine device(engine::kind::cpu, 0);
-  stream queue(device);
+  const auto product = sluice::benchmarks::denseProductSeconds;
   double seconds = 0, flops = 0;
   // A linear layer [rows, in] -> [rows, out], `count` times: forward, gradient of the input, gradient of the
   // weight.
   auto linear = [&](int64_t rows, int64_t out, int64_t in, int64_t count) {
-    seconds += static_cast<double>(count) * (product(device, queue, rows, out, in, false, true) +
-                                             product(device, queue, rows, in, out, false, false) +
-                                             product(device, queue, out, in, rows, true, false));
+    seconds += static_cast<double>(count) *
+               (product(rows, out, in, false, true) + product(rows, in, out, false, false) +
+                product(out, in, rows, true, false));
     flops += 6.0 * static_cast<double>(count * rows * out * in);
   };
   linear(tokens, width, width, 2 * layers);

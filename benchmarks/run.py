@@ -95,9 +95,11 @@ def main():
                            pytorch_overridden_tokens_per_s=field(fastest(overridden)[1], "tokens_per_s"))
             rows.append(row)
     print_table(rows)
+    sparse = run_json([BIN + "sluice-bench-sparse"])["rows"]
+    print_sparse(sparse)
     os.makedirs(os.path.dirname(arguments.json) or ".", exist_ok=True)
     with open(arguments.json, "w") as file:
-        json.dump(dict(rows=rows), file, indent=2)
+        json.dump(dict(rows=rows, sparse_products=sparse), file, indent=2)
         file.write("\n")
     print(f"rows written to {arguments.json}")
 
@@ -116,6 +118,14 @@ def print_table(rows):
               f"{number(row['pytorch_overridden_tokens_per_s']):>12}{number(megabytes(row['peak_bytes'])):>9}"
               f"{number(megabytes(row['pytorch_peak_bytes'])):>12}{number(row['first_step_s'], '{:.2f}'):>9}"
               f"{number(row['pytorch_first_step_s'], '{:.1f}'):>11}{number(row['allocations_per_step']):>18}")
+
+
+def print_sparse(rows):
+    """The three products of a masked linear layer, as often as fast as oneDNN's dense ones."""
+    print(f"\n{'masked layer':<14}{'zeros':>7}{'forward':>9}{'input grad':>12}{'weight grad':>13}{'all':>7}{'dense ms':>10}{'sparse ms':>11}")
+    for row in rows:
+        print(f"{row['outputs']} x {row['inputs']:<7}{100 * row['zeros']:>6.0f}%{row['forward_ratio']:>9.2f}{row['input_gradient_ratio']:>12.2f}"
+              f"{row['weight_gradient_ratio']:>13.2f}{row['ratio']:>7.2f}{row['dense_ms']:>10.1f}{row['sparse_ms']:>11.1f}")
 
 
 if __name__ == "__main__":
