@@ -49,28 +49,46 @@ HWY_INLINE void transposeQuad(const float *HWY_RESTRICT source, int64_t stride, 
   hn::StoreU(upper(e, f), d, target + 3 * targetStride);
 }
 
-/// target[column][row] = source[row][column]; rows and columns in fours, the rest one by one.
-HWY_INLINE void transpose(const float *HWY_RESTRICT source, int64_t rows, int64_t columns, int64_t stride,
-                          float *HWY_RESTRICT target, int64_t targetStride) {
-  int64_t column = 0;
-  for (; column + 4 <= columns; column += 4) {
-    int64_t row = 0;
-    for (; row + 4 <= rows; row += 4)
-      transposeQuad(source + row * stride + column, stride, target + column * targetStride + row,
-                    targetStride);
-    for (; row < rows; ++row)
-      for (int64_t c = column; c < column + 4; ++c)
-        target[c * targetStride + row] = source[row * stride + c];
-  }
-  for (; column < columns; ++column)
+/// target[column][row] = source[row][column] for up to four rows and columns.
+HWY_INLINE void transposeCorner(const float *HWY_RESTRICT source, int64_t rows, int64_t columns,
+                                int64_t stride, float *HWY_RESTRICT target, int64_t targetStride) {
+  if (rows == 4 && columns == 4)
+    return transposeQuad(source, stride, target, targetStride);
+  for (int64_t column = 0; column < columns; ++column)
     for (int64_t row = 0; row < rows; ++row)
       target[column * targetStride + row] = source[row * stride + column];
+}
+
+/// The same for any number. The side outside of the panel is read, or written, in long stretches of four
+/// lines; a panel is written in pieces that the first-level cache holds.
+template <bool sourceIsOutside>
+HWY_INLINE void transpose(const float *HWY_RESTRICT source, int64_t rows, int64_t columns, int64_t stride,
+                          float *HWY_RESTRICT target, int64_t targetStride) {
+  constexpr int64_t piece = sourceIsOutside ? 128 : SparseMatrix::outputBlock;
+  const int64_t outside = sourceIsOutside ? rows : columns, inside = sourceIsOutside ? columns : rows;
+  for (int64_t block = 0; block < inside; block += piece) {
+    const int64_t end = std::min(block + piece, inside);
+    for (int64_t far = 0; far < outside; far += 4) {
+      const int64_t farCount = std::min<int64_t>(4, outside - far);
+      int64_t near = block;
+      auto corner = [&](int64_t nearCount) {
+        const int64_t row = sourceIsOutside ? far : near, column = sourceIsOutside ? near : far;
+        transposeCorner(source + row * stride + column, sourceIsOutside ? farCount : nearCount,
+                        sourceIsOutside ? nearCount : farCount, stride, target + column * targetStride + row,
+                        targetStride);
+      };
+      for (; near + 4 <= end; near += 4)
+        corner(4);
+      if (near < end)
+        corner(end - near);
+    }
+  }
 }
 
 /// [features][panel] from [tokens][features]; tokens that are missing are zeros.
 HWY_INLINE void packPanel(const float *HWY_RESTRICT source, int64_t tokens, int64_t features, int64_t leading,
                           float *HWY_RESTRICT target) {
-  transpose(source, tokens, features, leading, target, panel);
+  transpose<true>(source, tokens, features, leading, target, panel);
   if (tokens < panel)
     for (int64_t feature = 0; feature < features; ++feature)
       std::fill(target + feature * panel + tokens, target + (feature + 1) * panel, 0.0f);
@@ -115,7 +133,7 @@ void panelProduct(const SparseMatrix &weight, int64_t tokens, const float *x, in
         addRun(weight.entries() + run->begin, weight.entries() + run->end, blockX,
                panelY + (run->output - first) * panel);
     }
-    transpose(panelY, count, tokens, panel, y + first, leadingY);
+    transpose<false>(panelY, count, tokens, panel, y + first, leadingY);
   }
 }
 
