@@ -2,6 +2,7 @@
 #include "frontends/cli/RuntimeCommands.h"
 
 #include "runtime/data/Dataset.h"
+#include "runtime/data/Utf8.h"
 #include "runtime/train/Count.h"
 #include "runtime/train/RunFolder.h"
 #include "runtime/train/Trainer.h"
@@ -31,10 +32,12 @@ Status readCounts(const TrainFlags &flags, TrainOptions &options) {
 }
 
 void printEnd(const TrainFlags &flags, const TrainReport &report) {
-  if (!report.sampleBefore.empty())
-    std::printf("\nbefore training: %s\n", report.sampleBefore.c_str());
-  if (!report.sampleAfter.empty())
-    std::printf("\nafter training:  %s\n", report.sampleAfter.c_str());
+  auto sample = [&](const char *when, const std::string &text) {
+    if (!text.empty())
+      std::printf("\n%s%s\n", when, utf8Readable(flags.prompt + text).c_str());
+  };
+  sample("before training: ", report.sampleBefore);
+  sample("after training:  ", report.sampleAfter);
   std::printf("\nvalidation loss  %.4f nats/token, %.4f bits/byte (%.0f tokens)\n",
               report.validation.natsPerToken(), report.validation.bitsPerByte(), report.validation.targets);
   std::printf("trained          %s tokens in %lld steps, %.0f s here\n",

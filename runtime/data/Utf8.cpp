@@ -36,6 +36,17 @@ size_t utf8FirstError(std::string_view text) {
   return at;
 }
 
+std::string utf8Readable(std::string_view text) {
+  std::string readable;
+  for (size_t error = utf8FirstError(text);; error = utf8FirstError(text)) {
+    readable += text.substr(0, error);
+    if (error == text.size())
+      return readable;
+    readable += "\xEF\xBF\xBD";
+    text.remove_prefix(error + 1);
+  }
+}
+
 uint64_t utf8Characters(std::string_view text) {
   uint64_t count = 0;
   for (char byte : text)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace sluice {
@@ -20,5 +21,9 @@ inline bool isUtf8Continuation(char byte) {
 
 /// Number of code points in valid UTF-8: the bytes that are not continuation bytes.
 uint64_t utf8Characters(std::string_view text);
+
+/// The text with U+FFFD in place of each byte that is not part of a well-formed sequence: what a model says
+/// may end in the middle of a character, a report for people must not.
+std::string utf8Readable(std::string_view text);
 
 } // namespace sluice

@@ -176,6 +176,17 @@ TEST(Tokenizer, RefusesIdsOutsideTheVocabulary) {
   EXPECT_EQ(*trained().decode({trained().delimiter()}), "");
 }
 
+TEST(Utf8, ReadableTextHasNoIllFormedByte) {
+  EXPECT_EQ(utf8Readable(""), "");
+  EXPECT_EQ(utf8Readable("caf\xC3\xA9"), "caf\xC3\xA9");
+  EXPECT_EQ(utf8Readable("caf\xC3"), "caf\xEF\xBF\xBD"); // cut within a character
+  EXPECT_EQ(utf8Readable("\xB7 a\xFF\xFE"), "\xEF\xBF\xBD a\xEF\xBF\xBD\xEF\xBF\xBD");
+  std::string every(256, ' ');
+  for (int byte = 0; byte < 256; ++byte)
+    every[static_cast<size_t>(byte)] = static_cast<char>(byte);
+  EXPECT_EQ(utf8FirstError(utf8Readable(every)), utf8Readable(every).size());
+}
+
 TEST(Utf8, FindsTheFirstError) {
   EXPECT_EQ(utf8FirstError("abc"), 3u);
   // Overlong, surrogate, too large, lone continuation, cut short.
