@@ -85,7 +85,7 @@ private:
         const int64_t first = tile * panel;
         sparsePanelProduct(weight, std::min(panel, tokens - first), from.data() + first * weight.inputs(),
                            weight.inputs(), to.data() + first * weight.outputs(), weight.outputs(),
-                           scratch[static_cast<size_t>(worker)].get());
+                           /*accumulate=*/false, scratch[static_cast<size_t>(worker)].get());
       });
     });
   }

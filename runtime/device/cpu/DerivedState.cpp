@@ -1,34 +1,73 @@
 #include "runtime/device/cpu/DerivedState.h"
 
+#include <algorithm>
+
 namespace sluice::cpu {
+
+void PackedParameter::refresh(int64_t tile, int worker) {
+  product->pack(tile, worker, source, reinterpret_cast<float *>(copy.data()));
+}
+
+SparseWeight::SparseWeight(const MaskedMatrix &source)
+    : from(source), entries(source.outputs, source.inputs, source.most) {
+  builtFor.reserve(static_cast<size_t>(source.outputs * source.inputs + 63) / 64);
+}
+
+void SparseWeight::refresh(int64_t, int) {
+  const ptrdiff_t words = (from.outputs * from.inputs + 63) / 64;
+  if (builtFor.empty() || !std::equal(builtFor.begin(), builtFor.end(), from.mask)) {
+    builtFor.assign(from.mask, from.mask + words);
+    entries.build(from.mask, from.transposed);
+  }
+  if (from.weight)
+    entries.refresh(from.weight);
+}
 
 StatusOr<std::shared_ptr<PackedParameter>> DerivedState::add(std::shared_ptr<const TiledProduct> product,
                                                              const float *source) {
   if (product->packedBytes() == 0)
     return std::shared_ptr<PackedParameter>();
-  std::erase_if(parameters, [](const auto &parameter) { return parameter.expired(); });
   SLUICE_ASSIGN_OR_RETURN(HostBlock copy, HostBlock::allocate(product->packedBytes()));
   auto parameter = std::make_shared<PackedParameter>(std::move(product), source, std::move(copy));
-  parameters.push_back(parameter);
+  add(parameter);
   return parameter;
+}
+
+std::shared_ptr<const SparseWeight> DerivedState::addSparse(const MaskedMatrix &source) {
+  for (const auto &copy : copies)
+    if (auto known = std::dynamic_pointer_cast<SparseWeight>(copy.lock())) {
+      MaskedMatrix wanted = source;
+      if (!wanted.weight)
+        wanted.weight = known->source().weight;
+      if (known->source() == wanted)
+        return known;
+    }
+  auto sparse = std::make_shared<SparseWeight>(source);
+  add(sparse);
+  return sparse;
+}
+
+void DerivedState::add(const std::shared_ptr<DerivedCopy> &copy) {
+  std::erase_if(copies, [](const auto &known) { return known.expired(); });
+  copies.push_back(copy);
 }
 
 int64_t DerivedState::tiles() const {
   int64_t count = 0;
-  for (const auto &parameter : parameters)
-    if (auto live = parameter.lock())
-      count += live->product->packTiles();
+  for (const auto &copy : copies)
+    if (auto live = copy.lock())
+      count += live->tiles();
   return count;
 }
 
 void DerivedState::refresh(int64_t tile, int worker) const {
-  for (const auto &parameter : parameters) {
-    auto live = parameter.lock();
+  for (const auto &copy : copies) {
+    auto live = copy.lock();
     if (!live)
       continue;
-    if (tile < live->product->packTiles())
-      return live->product->pack(tile, worker, live->source, reinterpret_cast<float *>(live->copy.data()));
-    tile -= live->product->packTiles();
+    if (tile < live->tiles())
+      return live->refresh(tile, worker);
+    tile -= live->tiles();
   }
 }
 

@@ -4,31 +4,79 @@
 
 #include "runtime/device/cpu/Memory.h"
 #include "runtime/device/cpu/Product.h"
+#include "runtime/device/cpu/SparseMatrix.h"
 
 namespace sluice::cpu {
 
+/// One copy, written tile by tile; any thread may write any tile.
+class DerivedCopy {
+public:
+  virtual ~DerivedCopy() = default;
+  virtual int64_t tiles() const = 0;
+  /// Writes a tile from its parameter.
+  virtual void refresh(int64_t tile, int worker) = 0;
+};
+
 /// A packed copy of one parameter for one tiled product.
-struct PackedParameter {
+class PackedParameter final : public DerivedCopy {
+public:
+  /// `copy` has room for product->packedBytes().
+  PackedParameter(std::shared_ptr<const TiledProduct> product, const float *source, HostBlock copy)
+      : product(std::move(product)), source(source), copy(std::move(copy)) {}
+  const float *data() const { return reinterpret_cast<const float *>(copy.data()); }
+  int64_t tiles() const override { return product->packTiles(); }
+  void refresh(int64_t tile, int worker) override;
+
+private:
   std::shared_ptr<const TiledProduct> product;
   const float *source;
   HostBlock copy;
-
-  const float *data() const { return reinterpret_cast<const float *>(copy.data()); }
 };
 
-/// All packed copies of a device. Programs own them; this list forgets those whose programs are gone.
+/// Where a masked matrix lies: `mask` and `weight` as SparseMatrix::build and refresh take them. Without a
+/// weight the entries have places and no values.
+struct MaskedMatrix {
+  int64_t outputs, inputs;
+  int64_t most; // kept weights under any mask
+  const uint64_t *mask;
+  const float *weight;
+  bool transposed;
+
+  bool operator==(const MaskedMatrix &) const = default;
+};
+
+/// The kept weights of one masked matrix: its entries anew where the mask has changed, else its values.
+class SparseWeight final : public DerivedCopy {
+public:
+  explicit SparseWeight(const MaskedMatrix &source);
+  const MaskedMatrix &source() const { return from; }
+  const SparseMatrix &matrix() const { return entries; }
+  int64_t tiles() const override { return 1; }
+  void refresh(int64_t tile, int worker) override;
+
+private:
+  MaskedMatrix from;
+  SparseMatrix entries;
+  std::vector<uint64_t> builtFor; // the mask of the entries; empty: none yet
+};
+
+/// All copies of a device. Programs own them; this list forgets those whose programs are gone.
 class DerivedState {
 public:
   /// A packed copy of `source` for `product`, allocated but not yet written; null when B is used in place.
   StatusOr<std::shared_ptr<PackedParameter>> add(std::shared_ptr<const TiledProduct> product,
                                                  const float *source);
-  /// The number of blocks to refresh.
+  /// The entries of `source`, not yet written. Commands of the same matrix share them; a command that needs
+  /// no values may get a matrix that has them.
+  std::shared_ptr<const SparseWeight> addSparse(const MaskedMatrix &source);
+  /// The number of tiles to refresh.
   int64_t tiles() const;
-  /// Writes one block from its parameter.
+  /// Writes one of them from its parameter.
   void refresh(int64_t tile, int worker) const;
 
 private:
-  std::vector<std::weak_ptr<PackedParameter>> parameters;
+  void add(const std::shared_ptr<DerivedCopy> &copy);
+  std::vector<std::weak_ptr<DerivedCopy>> copies;
 };
 
 } // namespace sluice::cpu

@@ -5,9 +5,9 @@
 namespace sluice::cpu {
 
 SparseMatrix::SparseMatrix(int64_t outputs, int64_t inputs, int64_t most)
-    : outputCount(outputs), inputCount(inputs) {
-  entryList.reserve(static_cast<size_t>(most));
-  placeList.reserve(static_cast<size_t>(most));
+    : outputCount(outputs), inputCount(inputs), room(static_cast<size_t>(most)) {
+  entryList.reserve(room);
+  placeList.reserve(room);
   // A run has an entry at least, and there are no more runs than outputs in all blocks of inputs.
   runList.reserve(static_cast<size_t>(std::min(most, outputs * inputBlocks())));
   firstRun.assign(static_cast<size_t>(outputBlocks() * inputBlocks()) + 1, 0);
@@ -26,7 +26,7 @@ void SparseMatrix::build(const uint64_t *mask, bool transposed) {
         const auto begin = static_cast<uint32_t>(entryList.size());
         for (int64_t input = left; input < right; ++input) {
           const int64_t place = transposed ? input * outputCount + output : output * inputCount + input;
-          if (!isKept(place))
+          if (!isKept(place) || entryList.size() == room)
             continue;
           entryList.push_back({static_cast<uint32_t>(input - left), 0.0f});
           placeList.push_back(static_cast<uint32_t>(place));

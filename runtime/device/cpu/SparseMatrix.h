@@ -33,7 +33,7 @@ public:
 
   /// Takes the entries of the row-major weight [outputs, inputs] that `mask` keeps, or with `transposed` of
   /// the weight [inputs, outputs]. Bit i of the mask, in word i / 64, is the element with row-major index i.
-  /// At most as many bits are set as there is room for.
+  /// Entries without room are left out: a mask from outside must not reach further.
   void build(const uint64_t *mask, bool transposed);
   /// Copies the values of the kept entries from the weight, stored dense and row-major as for `build`.
   void refresh(const float *weight);
@@ -56,6 +56,7 @@ public:
 
 private:
   int64_t outputCount, inputCount;
+  size_t room;
   std::vector<SparseEntry> entryList;
   std::vector<uint32_t> placeList;
   std::vector<SparseRun> runList;

@@ -120,13 +120,16 @@ uint64_t productScratch(const SparseMatrix &weight) {
 }
 
 void panelProduct(const SparseMatrix &weight, int64_t tokens, const float *x, int64_t leadingX, float *y,
-                  int64_t leadingY, void *scratch) {
+                  int64_t leadingY, bool accumulate, void *scratch) {
   float *panelX = static_cast<float *>(scratch), *panelY = panelX + weight.inputs() * panel;
   packPanel(x, tokens, weight.inputs(), leadingX, panelX);
   for (int64_t block = 0; block < weight.outputBlocks(); ++block) {
     const int64_t first = block * SparseMatrix::outputBlock,
                   count = std::min(SparseMatrix::outputBlock, weight.outputs() - first);
-    std::fill_n(panelY, count * panel, 0.0f);
+    if (accumulate)
+      packPanel(y + first, tokens, count, leadingY, panelY);
+    else
+      std::fill_n(panelY, count * panel, 0.0f);
     for (int64_t input = 0; input < weight.inputBlocks(); ++input) {
       const float *blockX = panelX + input * SparseMatrix::inputBlock * panel;
       for (const SparseRun *run = weight.runsBegin(block, input); run != weight.runsEnd(block, input); ++run)
@@ -240,8 +243,8 @@ uint64_t sparseProductScratchBytes(const SparseMatrix &weight) {
 }
 
 void sparsePanelProduct(const SparseMatrix &weight, int64_t tokens, const float *x, int64_t leadingX,
-                        float *y, int64_t leadingY, void *scratch) {
-  HWY_DYNAMIC_DISPATCH(panelProduct)(weight, tokens, x, leadingX, y, leadingY, scratch);
+                        float *y, int64_t leadingY, bool accumulate, void *scratch) {
+  HWY_DYNAMIC_DISPATCH(panelProduct)(weight, tokens, x, leadingX, y, leadingY, accumulate, scratch);
 }
 
 uint64_t sparseGradientScratchBytes(const SparseMatrix &weight) {

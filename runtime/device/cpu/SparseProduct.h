@@ -12,10 +12,11 @@ int64_t sparsePanelTokens();
 /// Bytes of scratch, 64-byte aligned, for sparsePanelProduct: a panel of the input and a block of the output.
 uint64_t sparseProductScratchBytes(const SparseMatrix &weight);
 
-/// y[tokens, outputs] = x[tokens, inputs] W^T for at most a panel of tokens. A sum adds the kept inputs in
-/// ascending order, whatever the host's vectors. `leadingX`, `leadingY`: elements from one token to the next.
+/// y[tokens, outputs] = x[tokens, inputs] W^T, or += with `accumulate`, for at most a panel of tokens. A sum
+/// adds the kept inputs in ascending order, whatever the host's vectors. `leadingX`, `leadingY`: elements
+/// from one token to the next.
 void sparsePanelProduct(const SparseMatrix &weight, int64_t tokens, const float *x, int64_t leadingX,
-                        float *y, int64_t leadingY, void *scratch);
+                        float *y, int64_t leadingY, bool accumulate, void *scratch);
 
 /// Bytes of scratch for sparseWeightGradient: panels of x and dy.
 uint64_t sparseGradientScratchBytes(const SparseMatrix &weight);

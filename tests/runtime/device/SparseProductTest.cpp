@@ -62,13 +62,13 @@ struct Problem {
 };
 
 /// Panel by panel, as a device does.
-void multiply(const SparseMatrix &weight, int64_t tokens, const std::vector<float> &x,
-              std::vector<float> &y) {
+void multiply(const SparseMatrix &weight, int64_t tokens, const std::vector<float> &x, std::vector<float> &y,
+              bool accumulate = false) {
   auto scratch = scratchOf(sparseProductScratchBytes(weight));
   for (int64_t token = 0; token < tokens; token += sparsePanelTokens())
     sparsePanelProduct(weight, std::min(sparsePanelTokens(), tokens - token),
                        x.data() + token * weight.inputs(), weight.inputs(),
-                       y.data() + token * weight.outputs(), weight.outputs(), scratch.get());
+                       y.data() + token * weight.outputs(), weight.outputs(), accumulate, scratch.get());
 }
 
 class SparseProducts : public testing::TestWithParam<std::tuple<int64_t, int64_t, int64_t, double>> {};
@@ -140,6 +140,16 @@ TEST(SparseMatrixTest, ASumAddsTheInputsInAscendingOrder) {
   EXPECT_EQ(y[0], 0x1p24f);
 }
 
+TEST(SparseMatrixTest, AccumulatingStartsFromWhatIsThere) {
+  const Problem problem(70, 90, 67, 0.2);
+  const SparseMatrix matrix = problem.matrix(false);
+  std::vector<float> alone(67 * 70), sum = problem.dy;
+  multiply(matrix, 67, problem.x, alone);
+  multiply(matrix, 67, problem.x, sum, /*accumulate=*/true);
+  for (size_t i = 0; i < sum.size(); ++i)
+    ASSERT_NEAR(sum[i], double(alone[i]) + problem.dy[i], 1e-5) << i;
+}
+
 TEST(SparseMatrixTest, ANewMaskAllocatesNothingWithinItsRoom) {
   const Problem one(40, 90, 1, 0.3), other(40, 90, 1, 0.1);
   SparseMatrix matrix(40, 90, one.kept);
@@ -157,6 +167,13 @@ TEST(SparseMatrixTest, ANewMaskAllocatesNothingWithinItsRoom) {
   matrix.build(other.mask.data(), false);
   EXPECT_EQ(matrix.entries(), entries);
   EXPECT_EQ(matrix.kept(), other.kept);
+}
+
+TEST(SparseMatrixTest, AMaskWithTooManyBitsStaysWithinItsRoom) {
+  const Problem problem(20, 30, 1, 0.5);
+  SparseMatrix matrix(20, 30, 7);
+  matrix.build(problem.mask.data(), false);
+  EXPECT_EQ(matrix.kept(), 7);
 }
 
 } // namespace
