@@ -18,6 +18,7 @@ void endCapture(CUstream_st &stream) {
 bool reachesAll(const CUgraph_st &graph, const std::vector<OperationRef> &ends) {
   std::set<const Operation *> seen;
   std::vector<const Operation *> open;
+  open.reserve(ends.size());
   for (const OperationRef &end : ends)
     open.push_back(end.get());
   while (!open.empty()) {
