@@ -9,6 +9,7 @@ StatusOr<PreparedKernel> prepareLaunch(PrepareContext &context) {
   const int64_t rows = arguments.integer("rows", 0, int64_t{1} << 42),
                 columns = arguments.integer("columns", 0, int64_t{1} << 42);
   std::vector<Tensor> buffers;
+  buffers.reserve(arguments.inputCount() + arguments.outputCount());
   for (size_t i = 0; i < arguments.inputCount(); ++i)
     buffers.push_back(arguments.anyInput(i));
   for (size_t i = 0; i < arguments.outputCount(); ++i)

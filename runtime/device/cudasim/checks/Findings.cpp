@@ -40,6 +40,7 @@ void FindingLog::add(Finding finding) {
 std::vector<Finding> FindingLog::all() const {
   std::lock_guard lock(mutex);
   std::vector<Finding> list;
+  list.reserve(findings.size());
   for (const auto &[key, finding] : findings)
     list.push_back(finding);
   return list;
