@@ -93,13 +93,14 @@ ModelResolver compilingResolver() {
   return [](const std::string &path, const std::vector<std::string> &assignments,
             int64_t vocabulary) -> StatusOr<ResolvedModel> {
     if (isExecutable(path))
-      return ResolvedModel{"", [=] { return loadExecutable(path); }};
+      return ResolvedModel{"", [=](const std::vector<std::string> &) { return loadExecutable(path); }};
     auto compiler = std::make_shared<Compiler>();
     SLUICE_ASSIGN_OR_RETURN(LoadedModel loaded, compiler->load(path, assignments, vocabulary));
     auto model = std::make_shared<LoadedModel>(std::move(loaded));
-    return ResolvedModel{model->spec, [=]() -> StatusOr<Executable> {
-                           SLUICE_ASSIGN_OR_RETURN(std::string bytes,
-                                                   compiler->compile(*model, CompilerOptions()));
+    return ResolvedModel{model->spec, [=](const std::vector<std::string> &targets) -> StatusOr<Executable> {
+                           CompilerOptions options;
+                           options.cudaTargets = targets;
+                           SLUICE_ASSIGN_OR_RETURN(std::string bytes, compiler->compile(*model, options));
                            return parseExecutable(std::move(bytes), path);
                          }};
   };

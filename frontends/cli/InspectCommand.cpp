@@ -1,3 +1,4 @@
+#include "frontends/cli/KernelReport.h"
 #include "frontends/cli/Paths.h"
 #include "frontends/cli/RuntimeCommands.h"
 
@@ -15,6 +16,8 @@ void addInspectCommand(CLI::App &app, Invocation &invocation) {
   auto options = std::make_shared<InspectOptions>();
   command->add_option("EXECUTABLE", *path, "A .slx file")->type_name("FILE.slx")->required();
   command->add_flag("--commands", options->allCommands, "Every command on a line of its own");
+  auto kernels = std::make_shared<bool>(false);
+  command->add_flag("--kernels", *kernels, "Print registers, memory and spills of each CUDA kernel instead");
   auto source = std::make_shared<std::string>();
   command->add_option("--source", *source, "Print the CUDA C++ that holds this kernel instead")
       ->type_name("NAME");
@@ -27,6 +30,11 @@ void addInspectCommand(CLI::App &app, Invocation &invocation) {
       SLUICE_ASSIGN_OR_RETURN(Executable executable, loadExecutable(*path));
       if (!source->empty()) {
         SLUICE_ASSIGN_OR_RETURN(std::string text, kernelSource(executable, *source));
+        std::fwrite(text.data(), 1, text.size(), stdout);
+        return absl::OkStatus();
+      }
+      if (*kernels) {
+        SLUICE_ASSIGN_OR_RETURN(std::string text, kernelReport(executable));
         std::fwrite(text.data(), 1, text.size(), stdout);
         return absl::OkStatus();
       }

@@ -34,14 +34,11 @@ CLI::Validator wholeNumber(int64_t least, int64_t most = INT64_MAX);
 CLI::Validator oneOf(const std::vector<std::string> &words);
 
 /// A model to train: the resolved spec that it came from (empty if it came from none), and a way to its
-/// executable, which compiles only when asked.
+/// executable, which compiles only when asked, for these targets beside the CPU.
 struct ResolvedModel {
   std::string spec;
-  std::function<StatusOr<Executable>()> executable;
+  std::function<StatusOr<Executable>(const std::vector<std::string> &targets)> executable;
 };
-/// Turns MODEL of `train` into something to train. `assignments` are the `--set` options that concern the
-/// model, and `vocabulary` the data's. sluice-run knows executables only; sluice compiles specs, graphs and
-/// configs.
 /// The simulated CUDA driver beside this program, or the file that SLUICE_CUDA_SIM names. Error:
 /// it is not there.
 StatusOr<std::string> simulatedDriver();
@@ -49,6 +46,9 @@ StatusOr<std::string> simulatedDriver();
 /// The targets beside the CPU that a program for this device needs: PTX that any CUDA device takes, or none.
 std::vector<std::string> targetsFor(const std::string &device);
 
+/// Turns MODEL of `train` into something to train. `assignments` are the `--set` options that concern the
+/// model, and `vocabulary` the data's. sluice-run knows executables only; sluice compiles specs, graphs and
+/// configs.
 using ModelResolver = std::function<StatusOr<ResolvedModel>(
     const std::string &model, const std::vector<std::string> &assignments, int64_t vocabulary)>;
 

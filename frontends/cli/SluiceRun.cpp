@@ -10,7 +10,8 @@ int main(int argc, char **argv) {
       app, invocation,
       [](const std::string &model, const std::vector<std::string> &,
          int64_t) -> sluice::StatusOr<sluice::cli::ResolvedModel> {
-        return sluice::cli::ResolvedModel{"", [=] { return sluice::loadExecutable(model); }};
+        return sluice::cli::ResolvedModel{
+            "", [=](const std::vector<std::string> &) { return sluice::loadExecutable(model); }};
       },
       "an executable (.slx)");
   sluice::cli::addEvalCommand(app, invocation);

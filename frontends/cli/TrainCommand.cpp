@@ -76,7 +76,7 @@ Status trainOnce(const TrainFlags &flags, const Invocation &invocation, const Mo
   if (executable && !model.spec.empty()) {
     SLUICE_RETURN_IF_ERROR(checkRunSpec(flags.run, model.spec));
   } else {
-    SLUICE_ASSIGN_OR_RETURN(executable, model.executable());
+    SLUICE_ASSIGN_OR_RETURN(executable, model.executable(targetsFor(flags.device)));
   }
   if (flags.dryRun) {
     SLUICE_ASSIGN_OR_RETURN(std::string text, describeTraining(*executable, options));

@@ -14,9 +14,12 @@ bool isFor(const KernelImageDescription &image, const std::string &device) {
 }
 
 /// Loads the first image of the device's family that the device takes. When it takes none, the last reason
-/// counts.
+/// counts. An executable whose CPU commands are all of the device's library has no image for the CPU.
 Status loadKernels(const ExecutableDescription &model, Device &device) {
   Status outcome;
+  if (device.name() != "cpu")
+    outcome = usageError("model '", model.model, "' holds no kernels for ", device.name(),
+                         "; compile it with --target, such as --target cuda:sm_80");
   for (const KernelImageDescription &image : model.kernels) {
     if (!isFor(image, device.name()))
       continue;

@@ -3,7 +3,7 @@
 namespace sluice {
 namespace {
 
-constexpr int64_t stateVersion = 1;
+constexpr int64_t stateVersion = 2; // 2: with the device
 
 } // namespace
 
@@ -12,9 +12,9 @@ nlohmann::json RunState::toJson() const {
   if (bestStep)
     best = {{"step", *bestStep}, {"nats_per_token", bestNatsPerToken}};
   return {
-      {"version", stateVersion},         {"step", step},    {"window", window}, {"seen_tokens", seenTokens},
-      {"evaluated_step", evaluatedStep}, {"best", best},    {"seed", seed},     {"data_seed", dataSeed},
-      {"horizon_tokens", horizonTokens}, {"config", config}};
+      {"version", stateVersion},         {"step", step},     {"window", window}, {"seen_tokens", seenTokens},
+      {"evaluated_step", evaluatedStep}, {"best", best},     {"seed", seed},     {"data_seed", dataSeed},
+      {"horizon_tokens", horizonTokens}, {"config", config}, {"device", device}};
 }
 
 StatusOr<RunState> RunState::fromJson(const nlohmann::json &json, const std::string &place) {
@@ -35,6 +35,7 @@ StatusOr<RunState> RunState::fromJson(const nlohmann::json &json, const std::str
     json.at("data_seed").get_to(state.dataSeed);
     json.at("horizon_tokens").get_to(state.horizonTokens);
     json.at("config").get_to(state.config);
+    json.at("device").get_to(state.device);
     return state;
   } catch (const nlohmann::json::exception &error) {
     return badInputError(place, ": expected the state of a run, found a field missing or wrong (",

@@ -22,6 +22,7 @@ struct RunState {
   uint64_t dataSeed = 0;
   int64_t horizonTokens = 0;
   std::string config; // SHA-256 of the run's configuration
+  std::string device; // that wrote the checkpoint: "cpu"
 
   nlohmann::json toJson() const;
   /// Errors (bad input, naming `place`): another version, a missing or wrong field.

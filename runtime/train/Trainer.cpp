@@ -84,7 +84,6 @@ private:
     nlohmann::json record = {{"version", 1},
                              {"model", executable.description.model},
                              {"executable", executable.sha256},
-                             {"device", device.name()},
                              {"data", data->dataset.hash()},
                              {"evaluation_set", data->validation->contentHash()},
                              {"training", config.resolved}};
@@ -135,6 +134,9 @@ private:
     savedStep = state.step;
     report.checkpoint = checkpoint.path;
     progress.note(concat("continuing after step ", state.step, " from ", checkpoint.path));
+    if (state.device != device.name())
+      progress.note(concat("the checkpoint was written on ", state.device, "; from here on ", device.name(),
+                           " computes, whose sums round otherwise"));
     return absl::OkStatus();
   }
 
@@ -264,6 +266,7 @@ private:
     CheckpointContents contents;
     contents.model = modelTensors(*session);
     contents.optimizer = optimizerTensors(*session);
+    state.device = device.name();
     contents.state = state.toJson();
     SLUICE_ASSIGN_OR_RETURN(SaveReport saved, store->save(static_cast<uint64_t>(state.step), contents));
     for (const std::string &warning : saved.warnings)

@@ -155,9 +155,14 @@ TEST_P(Families, CpuAgrees) {
   deviceAgrees(GetParam(), createCpuDevice(2));
 }
 
+StatusOr<std::unique_ptr<Device>> simulatedCuda() {
+  return createCudaDevice(std::string(SLUICE_BINARY_DIR) + "/libsluice_cudasim.so", 0, "cuda-sim");
+}
 TEST_P(Fixtures, SimulatedCudaAgrees) {
-  deviceAgrees(GetParam(),
-               createCudaDevice(std::string(SLUICE_BINARY_DIR) + "/libsluice_cudasim.so", 0, "cuda-sim"));
+  deviceAgrees(GetParam(), simulatedCuda());
+}
+TEST_P(Families, SimulatedCudaAgrees) {
+  deviceAgrees(GetParam(), simulatedCuda());
 }
 
 TEST_P(Fixtures, EveryCommandAgreesWithTheInterpreter) {

@@ -3,15 +3,35 @@
 // that every sum has one owner and one order.
 #include "Reduce.cuh"
 
-const int headDimLimit = 256, partsLimit = headDimLimit / 32;
-
 struct AttentionShape {
-  int batch, sequence, heads, keyHeads, headDim, causal;
-  float scale;
+  int batch, sequence, heads, keyHeads, headDim, valueDim, causal, window; // window 0: none
+  float scale, softcap;                                                    // softcap 0: none
+  const float *slopes, *sinks;                                             // one number a head; null: none
 
   __device__ int64 queryAt(int b, int s, int head) const { return (((int64)b * sequence + s) * heads + head) * headDim; }
   __device__ int64 keyAt(int b, int s, int head) const { return (((int64)b * sequence + s) * keyHeads + head) * headDim; }
+  __device__ int64 valueAt(int b, int s, int head) const { return (((int64)b * sequence + s) * keyHeads + head) * valueDim; }
+  __device__ int64 outAt(int b, int s, int head) const { return (((int64)b * sequence + s) * heads + head) * valueDim; }
   __device__ int64 rowAt(int b, int s, int head) const { return ((int64)b * heads + head) * sequence + s; }
+  __device__ int keyHeadOf(int head) const { return head / (heads / keyHeads); }
+
+  /// Query s sees keys [firstKey, keyLimit); key s is seen by queries [firstQuery, queryLimit).
+  __device__ int firstKey(int s) const { return window > 0 ? max(0, s - window + 1) : 0; }
+  __device__ int keyLimit(int s) const { return causal ? s + 1 : sequence; }
+  __device__ int firstQuery(int s) const { return causal ? s : 0; }
+  __device__ int queryLimit(int s) const { return window > 0 ? min(sequence, s + window) : sequence; }
+
+  /// The score of a product <q, k>; `derivative` becomes d score / d (scale * product).
+  __device__ float score(float product, int head, int query, int key, float &derivative) const {
+    float value = scale * product;
+    derivative = 1.0f;
+    if (softcap > 0.0f) {
+      const float t = tanhf(value / softcap);
+      value = softcap * t;
+      derivative = 1.0f - t * t;
+    }
+    return slopes ? value + slopes[head] * (float)(key - query) : value;
+  }
 };
 
 __device__ inline float dot(const float *a, const float *b, int n) {
@@ -21,24 +41,24 @@ __device__ inline float dot(const float *a, const float *b, int n) {
   return sum;
 }
 
-/// A row of head_dim numbers spread over the lanes: number lane + 32 i in part i.
-struct SpreadRow {
-  float part[partsLimit];
+/// A row of n <= 32 parts numbers spread over the lanes: number lane + 32 i in part i.
+template <int parts> struct SpreadRow {
+  float part[parts];
   __device__ SpreadRow() {
-    for (int i = 0; i < partsLimit; ++i)
+    for (int i = 0; i < parts; ++i)
       part[i] = 0.0f;
   }
   __device__ void scale(float factor) {
-    for (int i = 0; i < partsLimit; ++i)
+    for (int i = 0; i < parts; ++i)
       part[i] *= factor;
   }
   __device__ void addScaled(const float *row, float factor, int n) {
-    for (int i = 0; i < partsLimit; ++i)
+    for (int i = 0; i < parts; ++i)
       if (lane() + 32 * i < n)
         part[i] += factor * row[lane() + 32 * i];
   }
   __device__ void store(float *row, float factor, int n) const {
-    for (int i = 0; i < partsLimit; ++i)
+    for (int i = 0; i < parts; ++i)
       if (lane() + 32 * i < n)
         row[lane() + 32 * i] = factor * part[i];
   }
@@ -57,105 +77,181 @@ struct AttentionRow {
   }
 };
 
+/// Calls body.template run<parts>() with the fewest parts that hold a row: registers are for rows as they are.
+template <typename Body> __device__ inline void withParts(const AttentionShape &shape, const Body &body) {
+  const int width = max(shape.headDim, shape.valueDim);
+  if (width <= 32)
+    body.template run<1>();
+  else if (width <= 64)
+    body.template run<2>();
+  else if (width <= 128)
+    body.template run<4>();
+  else
+    body.template run<8>();
+}
+
+struct ForwardRow {
+  const AttentionShape &shape;
+  AttentionRow row;
+  float *out, *lse;
+  const float *q, *k, *v;
+
+  template <int parts> __device__ void run() const {
+    const int keyHead = shape.keyHeadOf(row.head), limit = shape.keyLimit(row.s);
+    const float *query = q + shape.queryAt(row.b, row.s, row.head);
+    // A sink is one more score that is there from the start and has no value.
+    float most = shape.sinks ? shape.sinks[row.head] : negativeInfinity(), mass = shape.sinks ? 1.0f : 0.0f;
+    SpreadRow<parts> sum;
+    for (int begin = shape.firstKey(row.s); begin < limit; begin += 32) {
+      const int key = begin + lane();
+      const bool seen = key < limit;
+      float derivative, score = negativeInfinity();
+      if (seen)
+        score = shape.score(dot(query, k + shape.keyAt(row.b, key, keyHead), shape.headDim), row.head, row.s, key, derivative);
+      const float larger = maximum(most, warpReduce<Maximum>(score));
+      const float shrink = expf(most - larger), p = seen ? expf(score - larger) : 0.0f;
+      mass = mass * shrink + warpReduce<Sum>(p);
+      sum.scale(shrink);
+      for (int j = 0; j < min(32, limit - begin); ++j)
+        sum.addScaled(v + shape.valueAt(row.b, begin + j, keyHead), __shfl_sync(0xffffffffu, p, j), shape.valueDim);
+      most = larger;
+    }
+    sum.store(out + shape.outAt(row.b, row.s, row.head), 1.0f / mass, shape.valueDim);
+    if (lane() == 0)
+      lse[shape.rowAt(row.b, row.s, row.head)] = most + logf(mass);
+  }
+};
+
 extern "C" __global__ void attention_forward(float *out, float *lse, const float *q, const float *k, const float *v,
                                              AttentionShape shape) {
   const AttentionRow row(shape, shape.heads);
-  if (!row.valid)
-    return;
-  const int n = shape.headDim, keyHead = row.head / (shape.heads / shape.keyHeads);
-  const float *query = q + shape.queryAt(row.b, row.s, row.head);
-  const int limit = shape.causal ? row.s + 1 : shape.sequence;
-  float most = negativeInfinity(), mass = 0.0f;
-  SpreadRow sum;
-  for (int begin = 0; begin < limit; begin += 32) {
-    const int key = begin + lane();
-    const bool seen = key < limit;
-    const float score = seen ? shape.scale * dot(query, k + shape.keyAt(row.b, key, keyHead), n) : negativeInfinity();
-    const float larger = maximum(most, warpReduce<Maximum>(score));
-    const float shrink = expf(most - larger), p = seen ? expf(score - larger) : 0.0f;
-    mass = mass * shrink + warpReduce<Sum>(p);
-    sum.scale(shrink);
-    for (int j = 0; j < min(32, limit - begin); ++j)
-      sum.addScaled(v + shape.keyAt(row.b, begin + j, keyHead), __shfl_sync(0xffffffffu, p, j), n);
-    most = larger;
-  }
-  sum.store(out + shape.queryAt(row.b, row.s, row.head), 1.0f / mass, n);
-  if (lane() == 0)
-    lse[shape.rowAt(row.b, row.s, row.head)] = most + logf(mass);
+  if (row.valid)
+    withParts(shape, ForwardRow{shape, row, out, lse, q, k, v});
 }
+
+/// What both halves of the backward read.
+struct BackwardOperands {
+  const AttentionShape &shape;
+  AttentionRow row;
+  const float *q, *k, *v, *lse, *dout;
+
+  /// d loss / d (q . k) of a query and a key that it sees, and the key's probability p; `inner` is dout . out of the query.
+  __device__ float adjoint(int head, int query, int key, float inner, float &p) const {
+    const int keyHead = shape.keyHeadOf(head), n = shape.headDim;
+    float derivative;
+    const float product = dot(q + shape.queryAt(row.b, query, head), k + shape.keyAt(row.b, key, keyHead), n);
+    p = expf(shape.score(product, head, query, key, derivative) - lse[shape.rowAt(row.b, query, head)]);
+    const float dp = dot(dout + shape.outAt(row.b, query, head), v + shape.valueAt(row.b, key, keyHead), shape.valueDim);
+    return shape.scale * derivative * p * (dp - inner);
+  }
+};
+
+struct BackwardQueryRow {
+  BackwardOperands operands;
+  float *dq, *inner;
+  const float *out;
+
+  template <int parts> __device__ void run() const {
+    const AttentionShape &shape = operands.shape;
+    const AttentionRow &row = operands.row;
+    const int64 outAt = shape.outAt(row.b, row.s, row.head);
+    float own = 0.0f;
+    for (int i = lane(); i < shape.valueDim; i += 32)
+      own += operands.dout[outAt + i] * out[outAt + i];
+    own = warpReduce<Sum>(own);
+    const int limit = shape.keyLimit(row.s);
+    SpreadRow<parts> sum;
+    for (int begin = shape.firstKey(row.s); begin < limit; begin += 32) {
+      const int key = begin + lane();
+      float p, ds = 0.0f;
+      if (key < limit)
+        ds = operands.adjoint(row.head, row.s, key, own, p);
+      for (int j = 0; j < min(32, limit - begin); ++j)
+        sum.addScaled(operands.k + shape.keyAt(row.b, begin + j, shape.keyHeadOf(row.head)),
+                      __shfl_sync(0xffffffffu, ds, j), shape.headDim);
+    }
+    sum.store(dq + shape.queryAt(row.b, row.s, row.head), 1.0f, shape.headDim);
+    if (lane() == 0)
+      inner[shape.rowAt(row.b, row.s, row.head)] = own;
+  }
+};
 
 /// dq and inner[row] = dout . out, one query a warp.
 extern "C" __global__ void attention_backward_queries(float *dq, float *inner, const float *q, const float *k, const float *v,
                                                       const float *out, const float *lse, const float *dout,
                                                       AttentionShape shape) {
   const AttentionRow row(shape, shape.heads);
-  if (!row.valid)
-    return;
-  const int n = shape.headDim, keyHead = row.head / (shape.heads / shape.keyHeads);
-  const int64 at = shape.queryAt(row.b, row.s, row.head), rowAt = shape.rowAt(row.b, row.s, row.head);
-  float own = 0.0f;
-  for (int i = lane(); i < n; i += 32)
-    own += dout[at + i] * out[at + i];
-  own = warpReduce<Sum>(own);
-  const int limit = shape.causal ? row.s + 1 : shape.sequence;
-  SpreadRow sum;
-  for (int begin = 0; begin < limit; begin += 32) {
-    const int key = begin + lane();
-    float ds = 0.0f;
-    if (key < limit) {
-      const int64 keyAt = shape.keyAt(row.b, key, keyHead);
-      const float p = expf(shape.scale * dot(q + at, k + keyAt, n) - lse[rowAt]);
-      ds = shape.scale * p * (dot(dout + at, v + keyAt, n) - own);
-    }
-    for (int j = 0; j < min(32, limit - begin); ++j)
-      sum.addScaled(k + shape.keyAt(row.b, begin + j, keyHead), __shfl_sync(0xffffffffu, ds, j), n);
-  }
-  sum.store(dq + at, 1.0f, n);
-  if (lane() == 0)
-    inner[rowAt] = own;
+  if (row.valid)
+    withParts(shape, BackwardQueryRow{{shape, row, q, k, v, lse, dout}, dq, inner, out});
 }
+
+struct BackwardKeyRow {
+  BackwardOperands operands;
+  float *dk, *dv;
+  const float *inner;
+
+  template <int parts> __device__ void run() const {
+    const AttentionShape &shape = operands.shape;
+    const AttentionRow &row = operands.row;
+    const int group = shape.heads / shape.keyHeads, limit = shape.queryLimit(row.s);
+    SpreadRow<parts> sumK, sumV;
+    for (int head = row.head * group; head < (row.head + 1) * group; ++head)
+      for (int begin = shape.firstQuery(row.s); begin < limit; begin += 32) {
+        const int query = begin + lane();
+        float p = 0.0f, ds = 0.0f;
+        if (query < limit)
+          ds = operands.adjoint(head, query, row.s, inner[shape.rowAt(row.b, query, head)], p);
+        for (int j = 0; j < min(32, limit - begin); ++j) {
+          sumV.addScaled(operands.dout + shape.outAt(row.b, begin + j, head), __shfl_sync(0xffffffffu, p, j), shape.valueDim);
+          sumK.addScaled(operands.q + shape.queryAt(row.b, begin + j, head), __shfl_sync(0xffffffffu, ds, j), shape.headDim);
+        }
+      }
+    sumK.store(dk + shape.keyAt(row.b, row.s, row.head), 1.0f, shape.headDim);
+    sumV.store(dv + shape.valueAt(row.b, row.s, row.head), 1.0f, shape.valueDim);
+  }
+};
 
 /// dk and dv, one key a warp; the query heads that read it come in increasing order.
 extern "C" __global__ void attention_backward_keys(float *dk, float *dv, const float *q, const float *k, const float *v,
                                                    const float *lse, const float *dout, const float *inner,
                                                    AttentionShape shape) {
   const AttentionRow row(shape, shape.keyHeads);
-  if (!row.valid)
-    return;
-  const int n = shape.headDim, group = shape.heads / shape.keyHeads;
-  const int64 keyAt = shape.keyAt(row.b, row.s, row.head);
-  SpreadRow sumK, sumV;
-  for (int head = row.head * group; head < (row.head + 1) * group; ++head)
-    for (int begin = shape.causal ? row.s : 0; begin < shape.sequence; begin += 32) {
-      const int query = begin + lane();
-      float p = 0.0f, ds = 0.0f;
-      if (query < shape.sequence) {
-        const int64 at = shape.queryAt(row.b, query, head), rowAt = shape.rowAt(row.b, query, head);
-        p = expf(shape.scale * dot(q + at, k + keyAt, n) - lse[rowAt]);
-        ds = shape.scale * p * (dot(dout + at, v + keyAt, n) - inner[rowAt]);
-      }
-      for (int j = 0; j < min(32, shape.sequence - begin); ++j) {
-        const int64 at = shape.queryAt(row.b, begin + j, head);
-        sumV.addScaled(dout + at, __shfl_sync(0xffffffffu, p, j), n);
-        sumK.addScaled(q + at, __shfl_sync(0xffffffffu, ds, j), n);
-      }
-    }
-  sumK.store(dk + keyAt, 1.0f, n);
-  sumV.store(dv + keyAt, 1.0f, n);
+  if (row.valid)
+    withParts(shape, BackwardKeyRow{{shape, row, q, k, v, lse, dout}, dk, dv, inner});
 }
 
-/// Rotary positions, half-split; the tables hold cosine and sine of [sequence, headDim / 2].
-extern "C" __global__ void rope(float *y, const float *x, const float *cosine, const float *sine, int64 pairs, int sequence,
-                                int heads, int headDim, float direction) {
-  const int half = headDim / 2;
-  for (int64 index = globalThread(); index < pairs; index += globalThreads()) {
-    const int i = (int)(index % half);
-    const int64 row = index / half; // token * heads + head
+/// A sink has no value, so its probability only takes from the others: one head a block, the sum over rows in double.
+extern "C" __global__ void attention_backward_sinks(float *dsinks, const float *lse, const float *inner, AttentionShape shape) {
+  const int head = blockIdx.x;
+  double sum = 0;
+  for (int64 i = threadIdx.x; i < (int64)shape.batch * shape.sequence; i += blockDim.x) {
+    const int64 at = shape.rowAt((int)(i / shape.sequence), (int)(i % shape.sequence), head);
+    sum -= (double)expf(shape.sinks[head] - lse[at]) * inner[at];
+  }
+  sum = blockReduce<Sum>(sum);
+  if (threadIdx.x == 0)
+    dsinks[head] = (float)sum;
+}
+
+/// Rotary positions. Elements [offset, offset + 2 half) of a head turn, in pairs half apart or, interleaved, of neighbours; the
+/// others pass. Tables hold cosine and sine of [sequence, half]. One pair or one passing element a thread.
+extern "C" __global__ void rope(float *y, const float *x, const float *cosine, const float *sine, int64 count, int sequence,
+                                int heads, int headDim, int offset, int half, int interleaved, float direction) {
+  const int units = headDim - half;
+  for (int64 index = globalThread(); index < count; index += globalThreads()) {
+    const int i = (int)(index % units);
+    const int64 row = index / units; // token * heads + head
+    const int64 head = row * headDim;
+    if (i >= half) {
+      const int place = i - half, at = place < offset ? place : place + 2 * half;
+      y[head + at] = x[head + at];
+      continue;
+    }
     const int s = (int)(row / heads % sequence);
     const float c = cosine[s * half + i], t = direction * sine[s * half + i];
-    const int64 at = row * headDim + i;
-    const float a = x[at], b = x[at + half];
-    y[at] = a * c - b * t;
-    y[at + half] = b * c + a * t;
+    const int64 first = head + offset + (interleaved ? 2 * i : i), second = first + (interleaved ? 1 : half);
+    const float a = x[first], b = x[second];
+    y[first] = a * c - b * t;
+    y[second] = b * c + a * t;
   }
 }

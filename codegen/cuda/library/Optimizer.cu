@@ -27,23 +27,53 @@ struct AdamSettings {
   double beta1, beta2, epsilon, decay, clip;
 };
 
+/// A number in device memory: float32, float64, int32 or int64 by the codes of the runtime's ElementType.
+struct Scalar {
+  const void *place;
+  int type;
+  __device__ double read() const {
+    return type == 1   ? *(const double *)place
+           : type == 3 ? (double)*(const int *)place
+           : type == 4 ? (double)*(const int64 *)place
+                       : (double)*(const float *)place;
+  }
+};
+struct AdamScalars {
+  Scalar learningRate, step, tokens, norm;
+};
+
+/// One step's numbers, the same for every element.
+struct AdamStep {
+  bool update;
+  float scale, keep, corrected, inverseRoot;
+
+  __device__ AdamStep() = default;
+  __device__ AdamStep(const AdamScalars &scalars, const AdamSettings &settings) {
+    const double n = scalars.norm.read(), t = scalars.tokens.read(), rate = scalars.learningRate.read();
+    const double index = scalars.step.read();
+    update = n - n == 0.0 && t > 0;
+    scale = (float)((settings.clip > 0 ? min(1.0, settings.clip / (n / t + 1e-6)) : 1.0) / t);
+    keep = (float)(1.0 - rate * settings.decay);
+    corrected = (float)(rate / (1.0 - pow(settings.beta1, index)));
+    inverseRoot = (float)(1.0 / sqrt(1.0 - pow(settings.beta2, index)));
+  }
+};
+
 /// A norm that is not finite, or no token, leaves w, m and v; the gradient becomes zero in any case.
-extern "C" __global__ void adamw(float *w, float *m, float *v, float *gradient, const float *learningRate, const int64 *step,
-                                 const float *tokens, const float *norm, AdamSettings settings, int64 count) {
-  const double n = *norm, t = *tokens, rate = *learningRate, index = (double)*step;
-  const bool update = n - n == 0.0 && t > 0;
-  const double shrink = settings.clip > 0 ? min(1.0, settings.clip / (n / t + 1e-6)) : 1.0;
-  const float scale = (float)(shrink / t), beta1 = (float)settings.beta1, beta2 = (float)settings.beta2;
-  const float keep = (float)(1.0 - rate * settings.decay), epsilon = (float)settings.epsilon;
-  const float corrected = (float)(rate / (1.0 - pow(settings.beta1, index)));
-  const float inverseRoot = (float)(1.0 / sqrt(1.0 - pow(settings.beta2, index)));
+extern "C" __global__ void adamw(float *w, float *m, float *v, float *gradient, AdamScalars scalars, AdamSettings settings,
+                                 int64 count) {
+  __shared__ AdamStep step;
+  if (threadIdx.x == 0)
+    step = AdamStep(scalars, settings);
+  __syncthreads();
+  const float beta1 = (float)settings.beta1, beta2 = (float)settings.beta2, epsilon = (float)settings.epsilon;
   for (int64 i = globalThread(); i < count; i += globalThreads()) {
-    if (update) {
-      const float g = gradient[i] * scale;
+    if (step.update) {
+      const float g = gradient[i] * step.scale;
       const float newM = fmaf(beta1, m[i], (1.0f - beta1) * g), newV = fmaf(beta2, v[i], (1.0f - beta2) * (g * g));
       m[i] = newM;
       v[i] = newV;
-      w[i] = fmaf(-corrected, newM / fmaf(sqrtf(newV), inverseRoot, epsilon), keep * w[i]);
+      w[i] = fmaf(-step.corrected, newM / fmaf(sqrtf(newV), step.inverseRoot, epsilon), step.keep * w[i]);
     }
     gradient[i] = 0.0f;
   }

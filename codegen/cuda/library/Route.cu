@@ -11,25 +11,60 @@ __device__ inline bool precedes(float a, int i, float b, int j) {
   return i < j;
 }
 
-/// One token a thread: ids, gates and probabilities.
+/// How experts are chosen.
+struct Selection {
+  int groups, kept, sumOfBestTwo, comparesProbabilities;
+  const float *bias; // null: none
+};
+
+/// What is compared of one token: its logits, or its probabilities plus the bias.
+struct Keys {
+  const float *values, *bias;
+  __device__ float operator()(int expert) const { return bias ? values[expert] + bias[expert] : values[expert]; }
+};
+
+/// Puts expert into the sorted list of the `limit` best, of which `filled` are there.
+__device__ inline void insertExpert(const Keys &key, int expert, int limit, int &filled, int *ids) {
+  if (filled == limit && !precedes(key(expert), expert, key(ids[limit - 1]), ids[limit - 1]))
+    return;
+  int place = filled < limit ? filled++ : limit - 1;
+  for (; place > 0 && precedes(key(expert), expert, key(ids[place - 1]), ids[place - 1]); --place)
+    ids[place] = ids[place - 1];
+  ids[place] = expert;
+}
+
+/// The best key of group `group`, or the sum of its two best.
+__device__ inline float groupScore(const Keys &key, int group, int size, int sumOfBestTwo) {
+  int first = group * size, second = -1;
+  for (int expert = first + 1; expert < (group + 1) * size; ++expert) {
+    if (precedes(key(expert), expert, key(first), first)) {
+      second = first;
+      first = expert;
+    } else if (second < 0 || precedes(key(expert), expert, key(second), second)) {
+      second = expert;
+    }
+  }
+  return sumOfBestTwo ? key(first) + key(second) : key(first);
+}
+
+/// Whether the group is among the `kept` first of all.
+__device__ inline bool keepsGroup(const float *scores, int group, int groups, int kept) {
+  int before = 0;
+  for (int other = 0; other < groups; ++other)
+    before += other != group && precedes(scores[other], other, scores[group], group);
+  return before < kept;
+}
+
+/// One token a thread: ids, gates and probabilities. `groupScores` has room for tokens x groups numbers.
 extern "C" __global__ void route_tokens(const float *logits, Routing routing, float *gates, float *probs, int sigmoidScore,
-                                        int renormalize, float epsilon, float scale) {
+                                        int renormalize, float epsilon, float scale, Selection selection,
+                                        float *groupScores) {
   const int64 token = globalThread();
   if (token >= routing.tokens)
     return;
   const int experts = routing.experts, topK = routing.topK;
   const float *row = logits + token * experts;
   float *p = probs + token * experts;
-  int *ids = routing.ids() + token * topK;
-  int filled = 0;
-  for (int expert = 0; expert < experts; ++expert) {
-    if (filled == topK && !precedes(row[expert], expert, row[ids[topK - 1]], ids[topK - 1]))
-      continue;
-    int place = filled < topK ? filled++ : topK - 1;
-    for (; place > 0 && precedes(row[expert], expert, row[ids[place - 1]], ids[place - 1]); --place)
-      ids[place] = ids[place - 1];
-    ids[place] = expert;
-  }
   if (sigmoidScore) {
     for (int expert = 0; expert < experts; ++expert)
       p[expert] = sigmoid(row[expert]);
@@ -42,6 +77,17 @@ extern "C" __global__ void route_tokens(const float *logits, Routing routing, fl
     for (int expert = 0; expert < experts; ++expert)
       p[expert] /= mass;
   }
+  const Keys key{selection.comparesProbabilities ? p : row, selection.bias};
+  const int groups = selection.groups, size = experts / groups;
+  float *scores = groupScores + token * groups;
+  for (int group = 0; groups > 1 && group < groups; ++group)
+    scores[group] = groupScore(key, group, size, selection.sumOfBestTwo);
+  int *ids = routing.ids() + token * topK;
+  int filled = 0;
+  for (int group = 0; group < groups; ++group)
+    if (groups == 1 || keepsGroup(scores, group, groups, selection.kept))
+      for (int expert = group * size; expert < (group + 1) * size; ++expert)
+        insertExpert(key, expert, topK, filled, ids);
   float sum = epsilon;
   for (int j = 0; j < topK; ++j)
     sum += p[ids[j]];

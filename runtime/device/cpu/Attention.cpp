@@ -4,36 +4,21 @@
 
 namespace sluice::cpu {
 
-AttentionShape attentionShape(Arguments &arguments, const Tensor &q, const Tensor &k, const Tensor &v) {
-  AttentionShape shape{};
-  shape.batch = q.dim(0);
-  shape.sequence = q.dim(1);
-  shape.heads = arguments.integer("heads", 1, 1 << 16);
-  shape.keyHeads = arguments.integer("kv_heads", 1, 1 << 16);
-  shape.headDim = arguments.integer("head_dim", 1, 1 << 16);
-  shape.valueDim = arguments.integerOr("value_dim", shape.headDim);
-  shape.causal = arguments.integer("causal", 0, 1) == 1;
-  shape.window = arguments.integerOr("window", 0);
-  shape.sinks = arguments.flag("sinks");
-  const double scale = arguments.number("scale"), softcap = arguments.numberOr("softcap", 0);
-  shape.scale = static_cast<float>(scale);
-  shape.softcap = static_cast<float>(softcap);
-  const std::vector<double> slopes = arguments.numbers("slopes");
-  if (!slopes.empty())
-    shape.slopes = std::make_shared<std::vector<float>>(slopes.begin(), slopes.end());
-  arguments.require(scale > 0 && std::isfinite(scale), "scale must be positive");
-  arguments.require(softcap >= 0 && std::isfinite(softcap), "softcap must not be negative");
-  arguments.require(shape.heads % shape.keyHeads == 0, "heads must be a multiple of kv_heads");
-  arguments.require(shape.valueDim > 0 && shape.valueDim <= 1 << 16, "value_dim must be 1 to 65536");
-  arguments.require(shape.window >= 0, "window must not be negative");
-  arguments.require(shape.causal || (shape.window == 0 && !shape.slopes),
-                    "window and slopes need causal = 1");
-  arguments.require(slopes.empty() || static_cast<int64_t>(slopes.size()) == shape.heads,
-                    "slopes must hold one number a head");
-  arguments.require(q.rank() == 3, "q must be [B, S, heads * head_dim]");
-  arguments.shape(q, {shape.batch, shape.sequence, shape.queryWidth()}, "q");
-  arguments.shape(k, {shape.batch, shape.sequence, shape.keyWidth()}, "k");
-  arguments.shape(v, {shape.batch, shape.sequence, shape.valueWidth()}, "v");
+AttentionShape attentionShape(const AttentionArguments &settings) {
+  AttentionShape shape{settings.batch,
+                       settings.sequence,
+                       settings.heads,
+                       settings.keyHeads,
+                       settings.headDim,
+                       settings.valueDim,
+                       settings.window,
+                       settings.causal,
+                       settings.sinks,
+                       static_cast<float>(settings.scale),
+                       static_cast<float>(settings.softcap),
+                       nullptr};
+  if (!settings.slopes.empty())
+    shape.slopes = std::make_shared<std::vector<float>>(settings.slopes.begin(), settings.slopes.end());
   return shape;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/abi/Tiles.h"
+#include "runtime/device/AttentionArguments.h"
 #include "runtime/device/cpu/Kernel.h"
 
 namespace sluice::cpu {
@@ -39,7 +40,6 @@ struct AttentionShape {
                      float *derivative = nullptr) const;
 };
 
-/// Reads the attributes and checks q, k, v against them.
-AttentionShape attentionShape(Arguments &arguments, const Tensor &q, const Tensor &k, const Tensor &v);
+AttentionShape attentionShape(const AttentionArguments &settings);
 
 } // namespace sluice::cpu

@@ -100,31 +100,21 @@ struct BackwardTile {
 
 StatusOr<PreparedKernel> prepareAttentionBackward(PrepareContext &context) {
   Arguments arguments(context);
-  arguments.inputs(6, 7);
-  arguments.outputs(3, 4);
-  const Tensor q = arguments.input(0), k = arguments.input(1), v = arguments.input(2),
-               out = arguments.input(3);
-  const Tensor lse = arguments.input(4), dout = arguments.input(5);
-  const Tensor dq = arguments.output(0), dk = arguments.output(1), dv = arguments.output(2);
-  const AttentionShape shape = attentionShape(arguments, q, k, v);
-  arguments.require(dq.shape == q.shape && dk.shape == k.shape && dv.shape == v.shape,
-                    "dq, dk and dv must have the shapes of q, k and v");
-  arguments.shape(out, {shape.batch, shape.sequence, shape.outWidth()}, "out");
-  arguments.require(dout.shape == out.shape, "dout must have out's shape");
-  arguments.require(shape.sinks == (arguments.inputCount() == 7) &&
-                        shape.sinks == (arguments.outputCount() == 4),
-                    "sinks = 1 belongs to a seventh input and a fourth output");
-  const Tensor sinks = shape.sinks ? arguments.input(6) : Tensor{},
-               dsinks = shape.sinks ? arguments.output(3) : Tensor{};
-  if (shape.sinks) {
-    arguments.shape(sinks, {shape.heads}, "sinks");
-    arguments.shape(dsinks, {shape.heads}, "dsinks");
-  }
-  arguments.elements(lse, shape.batch * shape.heads * shape.sequence, "lse");
+  const AttentionOperands operands = readAttentionBackward(arguments);
   SLUICE_RETURN_IF_ERROR(arguments.status());
+  const AttentionShape shape = attentionShape(operands.settings);
+  const Tensor sinks = operands.sinks, dsinks = operands.dsinks;
 
-  const BackwardTile body{shape,     q.f32(),    k.f32(),  v.f32(),  out.f32(),
-                          lse.f32(), dout.f32(), dq.f32(), dk.f32(), dv.f32()};
+  const BackwardTile body{shape,
+                          operands.q.f32(),
+                          operands.k.f32(),
+                          operands.v.f32(),
+                          operands.out.f32(),
+                          operands.lse.f32(),
+                          operands.dout.f32(),
+                          operands.dq.f32(),
+                          operands.dk.f32(),
+                          operands.dv.f32()};
   const int64_t h = std::max(shape.headDim, shape.valueDim);
   PreparedKernel kernel;
   kernel.scratchBytes =

@@ -70,20 +70,17 @@ struct ForwardTile {
 
 StatusOr<PreparedKernel> prepareAttentionForward(PrepareContext &context) {
   Arguments arguments(context);
-  arguments.inputs(3, 4);
-  arguments.outputs(2);
-  const Tensor q = arguments.input(0), k = arguments.input(1), v = arguments.input(2);
-  const Tensor out = arguments.output(0), lse = arguments.output(1);
-  const AttentionShape shape = attentionShape(arguments, q, k, v);
-  arguments.shape(out, {shape.batch, shape.sequence, shape.outWidth()}, "out");
-  arguments.require(shape.sinks == (arguments.inputCount() == 4), "sinks = 1 belongs to a fourth input");
-  const Tensor sinks = shape.sinks ? arguments.input(3) : Tensor{};
-  if (shape.sinks)
-    arguments.shape(sinks, {shape.heads}, "sinks");
-  arguments.elements(lse, shape.batch * shape.heads * shape.sequence, "lse");
+  const AttentionOperands operands = readAttentionForward(arguments);
   SLUICE_RETURN_IF_ERROR(arguments.status());
+  const AttentionShape shape = attentionShape(operands.settings);
 
-  const ForwardTile body{shape, q.f32(), k.f32(), v.f32(), sinks.f32(), out.f32(), lse.f32()};
+  const ForwardTile body{shape,
+                         operands.q.f32(),
+                         operands.k.f32(),
+                         operands.v.f32(),
+                         operands.sinks.f32(),
+                         operands.out.f32(),
+                         operands.lse.f32()};
   PreparedKernel kernel;
   const int64_t h = shape.headDim, hv = shape.valueDim;
   kernel.scratchBytes =

@@ -1,3 +1,4 @@
+#include "runtime/device/Selection.h"
 #include "runtime/device/cpu/Kernels.h"
 #include "runtime/device/cpu/RouteScore.h"
 #include "runtime/device/cpu/RowMath.h"
@@ -33,33 +34,25 @@ int64_t insertBest(const float *keys, int64_t begin, int64_t end, int64_t count,
   return filled;
 }
 
-constexpr int64_t mostGroups = 256;
-
-/// How experts are chosen from keys: topK of the `kept` best groups.
-struct Selection {
-  int64_t experts, topK, groups, kept;
-  bool sumOfBestTwo;
-
-  void run(const float *keys, int32_t *ids) const {
-    if (groups == 1) {
-      insertBest(keys, 0, experts, topK, 0, ids);
-      return;
-    }
-    const int64_t size = experts / groups;
-    float scores[mostGroups];
-    for (int64_t group = 0; group < groups; ++group) {
-      int32_t best[2];
-      const int64_t count = sumOfBestTwo ? 2 : 1;
-      insertBest(keys, group * size, (group + 1) * size, count, 0, best);
-      scores[group] = keys[best[0]] + (sumOfBestTwo ? keys[best[1]] : 0.0f);
-    }
-    int32_t keptGroups[mostGroups];
-    insertBest(scores, 0, groups, kept, 0, keptGroups);
-    int64_t filled = 0;
-    for (int64_t i = 0; i < kept; ++i)
-      filled = insertBest(keys, keptGroups[i] * size, (keptGroups[i] + 1) * size, topK, filled, ids);
+void select(const Selection &selection, const float *keys, int64_t experts, int64_t topK, int32_t *ids) {
+  if (selection.groups == 1) {
+    insertBest(keys, 0, experts, topK, 0, ids);
+    return;
   }
-};
+  const int64_t size = experts / selection.groups;
+  float scores[Selection::mostGroups];
+  for (int64_t group = 0; group < selection.groups; ++group) {
+    int32_t best[2];
+    const int64_t count = selection.sumOfBestTwo ? 2 : 1;
+    insertBest(keys, group * size, (group + 1) * size, count, 0, best);
+    scores[group] = keys[best[0]] + (selection.sumOfBestTwo ? keys[best[1]] : 0.0f);
+  }
+  int32_t keptGroups[Selection::mostGroups];
+  insertBest(scores, 0, selection.groups, selection.kept, 0, keptGroups);
+  int64_t filled = 0;
+  for (int64_t i = 0; i < selection.kept; ++i)
+    filled = insertBest(keys, keptGroups[i] * size, (keptGroups[i] + 1) * size, topK, filled, ids);
+}
 
 /// Groups the slots by expert, keeping their order (a counting sort).
 void groupRows(const RoutingBuffer &routing) {
@@ -96,36 +89,21 @@ StatusOr<PreparedKernel> prepareRoute(PrepareContext &context) {
   Arguments arguments(context);
   arguments.inputs(1, 2);
   arguments.outputs(3);
-  const bool hasBias = arguments.inputCount() == 2;
-  const Tensor bias = hasBias ? arguments.input(1) : Tensor();
   const Tensor logits = arguments.input(0), buffer = arguments.output(0, ElementType::I32);
   const Tensor gates = arguments.output(1), probs = arguments.output(2);
   const int64_t tokens = logits.rows(), experts = logits.dim(-1);
   const RoutingBuffer routing = routingBuffer(arguments, buffer, tokens, experts);
   const int64_t topK = routing.topK;
   const RouteScore score = routeScore(arguments);
-  Selection selection{experts, topK, arguments.integerOr("groups", 1), arguments.integerOr("groups_kept", 1),
-                      arguments.integerOr("group_score", 0) == 1};
-  arguments.require(selection.groups >= 1 && selection.groups <= mostGroups &&
-                        experts % selection.groups == 0,
-                    "groups must divide the number of experts, and be at most 256");
-  arguments.require(selection.kept >= 1 && selection.kept <= selection.groups,
-                    "groups_kept must be 1 to groups");
-  if (arguments.ok())
-    arguments.require(topK <= selection.kept * (experts / selection.groups),
-                      "top_k must not exceed the number of experts in the kept groups");
-  const bool sumsGroups = selection.groups > 1 && selection.sumOfBestTwo;
-  arguments.require(!sumsGroups || experts / std::max<int64_t>(selection.groups, 1) >= 2,
-                    "a group scored by its two best experts must have two");
-  if (hasBias)
-    arguments.elements(bias, experts, "bias");
+  const Selection selection = readSelection(arguments, experts, topK);
   arguments.require(tokens <= INT32_MAX / topK, "T * K must fit into 31 bits");
   arguments.elements(gates, tokens * topK, "gates");
   arguments.elements(probs, logits.elements, "probs");
   SLUICE_RETURN_IF_ERROR(arguments.status());
 
   // Keys are the logits, or probability + bias in the worker's scratch.
-  const bool comparesProbabilities = hasBias || sumsGroups;
+  const bool comparesProbabilities = selection.comparesProbabilities();
+  const float *bias = selection.bias.f32();
   constexpr int64_t grain = 64;
   PreparedKernel kernel;
   kernel.scratchBytes = comparesProbabilities ? floatBytes(experts) : 0;
@@ -145,10 +123,10 @@ StatusOr<PreparedKernel> prepareRoute(PrepareContext &context) {
                                if (comparesProbabilities) {
                                  float *keys = reinterpret_cast<float *>(tile.scratch);
                                  for (int64_t expert = 0; expert < experts; ++expert)
-                                   keys[expert] = p[expert] + (hasBias ? bias.f32()[expert] : 0.0f);
-                                 selection.run(keys, ids);
+                                   keys[expert] = p[expert] + (bias ? bias[expert] : 0.0f);
+                                 select(selection, keys, experts, topK, ids);
                                } else {
-                                 selection.run(row, ids);
+                                 select(selection, row, experts, topK, ids);
                                }
                                float sum = score.epsilon;
                                for (int64_t j = 0; j < topK; ++j)

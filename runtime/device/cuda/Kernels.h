@@ -69,6 +69,10 @@ struct DenseProduct {
 Launch &launchProduct(PreparedKernel &kernel, const DenseProduct &product,
                       const std::function<void(Launch &)> &pointers);
 
+/// Writes `values` to device memory that `kernel` keeps; returns their place. Errors: no memory.
+StatusOr<const std::byte *> keepConstant(PrepareContext &context, PreparedKernel &kernel,
+                                         const std::vector<float> &values);
+
 /// A routing buffer of `tokens` tokens; experts from the buffer's size.
 RoutingParameter routingParameter(Arguments &arguments, const Tensor &buffer, int64_t tokens);
 

@@ -10,6 +10,15 @@ struct AdamSettings {
   double beta1, beta2, epsilon, decay, clip;
 };
 
+/// A number in device memory, for the kernel to read.
+struct ScalarParameter {
+  const std::byte *place;
+  int32_t type; // of ElementType
+};
+struct ScalarParameters {
+  ScalarParameter learningRate, step, tokens, norm;
+};
+
 } // namespace
 
 StatusOr<PreparedKernel> prepareAdamW(PrepareContext &context) {
@@ -24,10 +33,14 @@ StatusOr<PreparedKernel> prepareAdamW(PrepareContext &context) {
                       "w, m, v and gradient are updated in place: outputs must be the first four inputs");
     arguments.require(places[i].elements == places[0].elements, "w, m, v and gradient must have one size");
   }
-  const Tensor learningRate = arguments.input(4), step = arguments.input(5, ElementType::I64);
-  const Tensor tokens = arguments.input(6), norm = arguments.input(7);
-  for (const Tensor *scalar : {&learningRate, &step, &tokens, &norm})
-    arguments.elements(*scalar, 1, "learning_rate, step, tokens and norm");
+  ScalarParameter scalars[4];
+  for (size_t i = 0; i < 4; ++i) {
+    const Tensor scalar = arguments.anyInput(4 + i);
+    arguments.elements(scalar, 1, "learning_rate, step, tokens and norm");
+    arguments.require(scalar.type != ElementType::BF16 && scalar.type != ElementType::U8,
+                      "learning_rate, step, tokens and norm must be f32, f64, i32 or i64");
+    scalars[i] = {scalar.data, static_cast<int32_t>(scalar.type)};
+  }
   const AdamSettings settings{arguments.number("beta1"), arguments.number("beta2"),
                               arguments.number("epsilon"), arguments.number("weight_decay"),
                               arguments.number("clip")};
@@ -35,13 +48,13 @@ StatusOr<PreparedKernel> prepareAdamW(PrepareContext &context) {
                     "beta1 and beta2 must lie in [0, 1)");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
-  Launch &launch = kernel.elements("adamw", places[0].elements);
+  // Four elements a thread: a block computes the step's numbers once.
+  const uint64_t blocks =
+      std::min<uint64_t>(static_cast<uint64_t>(ceilDivide(places[0].elements, 1024)), 4096);
+  Launch &launch = kernel.launch("adamw", blocks);
   for (const Tensor &place : places)
     launch.pointer(place);
-  launch.pointer(learningRate)
-      .pointer(step)
-      .pointer(tokens)
-      .pointer(norm)
+  launch.value(ScalarParameters{scalars[0], scalars[1], scalars[2], scalars[3]})
       .value(settings)
       .longInteger(places[0].elements);
   return kernel;

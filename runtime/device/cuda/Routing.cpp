@@ -1,3 +1,4 @@
+#include "runtime/device/Selection.h"
 #include "runtime/device/cuda/Kernels.h"
 
 // Routing, and rows moved between token order and expert order.
@@ -32,27 +33,37 @@ struct Score {
   }
 };
 
+/// The kernel's parameter (codegen/cuda/library/Route.cu).
+struct SelectionParameter {
+  int32_t groups, kept, sumOfBestTwo, comparesProbabilities;
+  const std::byte *bias; // null: none
+};
+
 } // namespace
 
 StatusOr<PreparedKernel> prepareRoute(PrepareContext &context) {
   Arguments arguments(context);
-  arguments.inputs(1);
+  arguments.inputs(1, 2);
   arguments.outputs(3);
-  arguments.require(arguments.integerOr("groups", 1) == 1,
-                    "the CUDA device knows no groups of experts yet; use --device cpu");
   const Tensor logits = arguments.input(0), buffer = arguments.output(0, ElementType::I32);
   const Tensor gates = arguments.output(1), probs = arguments.output(2);
   const RoutingParameter routing = routingParameter(arguments, buffer, logits.rows());
   const Score score(arguments);
   arguments.require(routing.experts == logits.dim(-1),
                     "the routing buffer must have the logits' number of experts");
-  arguments.require(routing.topK <= routing.experts, "top_k must not exceed the number of experts");
+  const Selection selection = readSelection(arguments, routing.experts, routing.topK);
   arguments.elements(gates, rowsOf(routing), "gates");
   arguments.elements(probs, logits.elements, "probs");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
   Launch &tokens = kernel.launch("route_tokens", ceilDivide(routing.tokens, 128), 1, 1, 128);
   score.append(tokens.pointer(logits).value(routing).pointer(gates).pointer(probs));
+  tokens
+      .value(SelectionParameter{static_cast<int32_t>(selection.groups), static_cast<int32_t>(selection.kept),
+                                selection.sumOfBestTwo, selection.comparesProbabilities(),
+                                selection.bias.data})
+      .workspace(kernel.reserve(static_cast<uint64_t>(routing.tokens) *
+                                static_cast<uint64_t>(selection.groups) * 4));
   kernel.launch("route_count", routing.experts).value(routing);
   kernel.launch("route_offsets", 1, 1, 1, 32).value(routing);
   kernel.launch("route_place", routing.experts).value(routing);

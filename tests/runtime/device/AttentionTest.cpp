@@ -125,29 +125,35 @@ void check(const AttentionCase &c) {
 }
 
 TEST(Attention, AgainstTheDefinition) {
-  for (bool causal : {true, false}) {
-    check({1, 1, 1, 1, 1, causal});
-    check({2, 7, 3, 1, 5, causal});
-    check({1, 64, 4, 2, 16, causal});
-    check({2, 131, 6, 2, 8, causal});
-    check({1, 521, 2, 2, 12, causal}); // more than two blocks of keys
-  }
+  for (bool causal : {true, false})
+    for (const AttentionCase &c : casesFor<AttentionCase>({{1, 1, 1, 1, 1, causal},
+                                                           {2, 7, 3, 1, 5, causal},
+                                                           {1, 32, 2, 1, 40, causal},
+                                                           {2, 67, 4, 2, 8, causal},
+                                                           {1, 5, 2, 1, 130, causal}},
+                                                          {{1, 64, 4, 2, 16, causal},
+                                                           {2, 131, 6, 2, 8, causal},
+                                                           {1, 521, 2, 2, 12, causal}})) // blocks of keys
+      check(c);
 }
 
 TEST(Attention, Properties) {
-  AttentionCase c{2, 131, 6, 2, 8, true};
-  for (int64_t window : {1, 7, 64, 130, 131, 500}) {
-    c.window = window;
+  std::vector<AttentionCase> cases, large;
+  for (int64_t window : {1, 7, 32, 66, 67, 500})
+    cases.push_back({1, 67, 2, 1, 5, true, window});
+  for (int64_t valueDim : {3, 8, 20, 35})
+    cases.push_back({2, 35, 2, 1, 8, true, 0, valueDim});
+  cases.push_back({2, 41, 4, 2, 8, true, 0, 0, 1.5});
+  cases.push_back({2, 41, 4, 2, 8, false, 0, 0, 1.5});
+  cases.push_back({2, 41, 4, 2, 8, true, 0, 0, 0, true});
+  cases.push_back({2, 41, 4, 2, 8, true, 0, 0, 0, false, true});
+  cases.push_back({1, 131, 4, 2, 6, true, 40, 5, 1.5, true, true});
+  for (int64_t window : {64, 130, 131, 500})
+    large.push_back({2, 131, 6, 2, 8, true, window});
+  large.push_back({1, 521, 2, 1, 12, true, 300}); // the window begins inside a block of keys
+  large.push_back({2, 531, 4, 2, 8, true, 100, 5, 1.5, true, true});
+  for (const AttentionCase &c : casesFor(cases, large))
     check(c);
-  }
-  check({1, 521, 2, 1, 12, true, 300}); // the window begins inside a block of keys
-  for (int64_t valueDim : {3, 8, 20})
-    check({2, 70, 4, 2, 8, true, 0, valueDim});
-  check({2, 70, 4, 2, 8, true, 0, 0, 1.5});
-  check({2, 70, 4, 2, 8, false, 0, 0, 1.5});
-  check({2, 70, 4, 2, 8, true, 0, 0, 0, true});
-  check({2, 70, 4, 2, 8, true, 0, 0, 0, false, true});
-  check({2, 531, 4, 2, 8, true, 100, 5, 1.5, true, true});
 }
 
 TEST(Attention, PropertiesAreChecked) {

@@ -49,6 +49,17 @@ inline double relativeError(const Floats &got, const Doubles &want) {
 /// CudaTestDevice.cpp). The device stays with the program.
 StatusOr<Device *> testDevice(int variant);
 
+/// Whether the device is fast enough for shapes that cross the CPU's block sizes too (the simulated GPU is
+/// not).
+extern const bool takesLargeShapes;
+
+/// `cases` and, where the device takes them, `large`.
+template <typename Case> std::vector<Case> casesFor(std::vector<Case> cases, const std::vector<Case> &large) {
+  if (takesLargeShapes)
+    cases.insert(cases.end(), large.begin(), large.end());
+  return cases;
+}
+
 class CommandRunner {
 public:
   Operand floats(const Shape &shape, const Floats &values) {

@@ -5,6 +5,8 @@
 
 namespace sluice::test {
 
+const bool takesLargeShapes = true;
+
 StatusOr<Device *> testDevice(int variant) {
   static auto *devices = new std::map<int, std::unique_ptr<Device>>;
   std::unique_ptr<Device> &device = (*devices)[variant];

@@ -11,11 +11,9 @@ struct HeadCase {
 };
 
 TEST(CrossEntropy, OfAProductAndOfLogits) {
-  for (const HeadCase &c : {HeadCase{1, 1, 1, false, 1},
-                            {3, 5, 7, true, 1},
-                            {67, 31, 997, false, 1},
-                            {601, 24, 131, true, 3},
-                            {300, 8, 1100, false, 30}}) {
+  for (const HeadCase &c : casesFor<HeadCase>(
+           {{1, 1, 1, false, 1}, {3, 5, 7, true, 1}, {5, 17, 397, false, 30}, {301, 3, 67, true, 3}},
+           {{67, 31, 997, false, 1}, {601, 24, 131, true, 3}, {300, 8, 1100, false, 30}})) {
     SCOPED_TRACE(testing::Message() << c.tokens << " " << c.width << " " << c.vocabulary);
     const Floats x = randomFloats(c.tokens * c.width, 1),
                  w = randomFloats(c.vocabulary * c.width, 2, c.deviation / std::sqrt(c.width));

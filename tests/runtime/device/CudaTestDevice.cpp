@@ -5,6 +5,8 @@
 #include <dlfcn.h>
 
 namespace sluice::test {
+
+const bool takesLargeShapes = false;
 namespace {
 
 /// The simulated driver with the library of command kinds as PTX.

@@ -11,15 +11,16 @@ struct ExpertsCase {
 };
 
 std::vector<ExpertsCase> cases() {
-  std::vector<ExpertsCase> all;
+  std::vector<ExpertsCase> all, large;
   for (const char *kind : {"random", "holes", "one"}) {
     all.push_back({1, 1, 1, 3, 5, kind});
     all.push_back({1, 2, 5, 7, 11, kind});
-    all.push_back({67, 2, 5, 13, 37, kind});
-    all.push_back({301, 3, 4, 33, 70, kind});
-    all.push_back({400, 1, 3, 20, 540, kind});
+    all.push_back({37, 2, 5, 13, 17, kind});
+    all.push_back({47, 3, 4, 5, 70, kind}); // more than a tile of rows and of columns
+    large.push_back({301, 3, 4, 33, 70, kind});
+    large.push_back({400, 1, 3, 20, 540, kind});
   }
-  return all;
+  return casesFor(all, large);
 }
 
 double silu(double x) {

@@ -41,11 +41,14 @@ TEST(Gemm, AllOrientationsAndOddSizes) {
   for (bool transposeA : {false, true})
     for (bool transposeB : {false, true})
       for (bool accumulate : {false, true}) {
-        check({1, 1, 1, transposeA, transposeB, accumulate, false, false});
-        check({7, 13, 5, transposeA, transposeB, accumulate, true, false});
-        check({131, 97, 61, transposeA, transposeB, accumulate, false, true});
-        check({300, 67, 530, transposeA, transposeB, accumulate, true, false});
-        check({65, 600, 33, transposeA, transposeB, accumulate, false, false});
+        for (const Case &c :
+             casesFor<Case>({{1, 1, 1, transposeA, transposeB, accumulate, false, false},
+                             {7, 13, 5, transposeA, transposeB, accumulate, true, false},
+                             {67, 70, 35, transposeA, transposeB, accumulate, false, true}},
+                            {{131, 97, 61, transposeA, transposeB, accumulate, false, true},
+                             {300, 67, 530, transposeA, transposeB, accumulate, true, false},
+                             {65, 600, 33, transposeA, transposeB, accumulate, false, false}}))
+          check(c);
       }
 }
 

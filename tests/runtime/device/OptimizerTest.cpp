@@ -7,9 +7,10 @@ namespace sluice::test {
 namespace {
 
 TEST(Optimizer, GlobalNormOfSeveralGradients) {
-  const Floats a = randomFloats(100003, 1), b = randomFloats(1, 2), c;
+  const int64_t many = takesLargeShapes ? 100003 : 9001; // more than one piece of the device's sum
+  const Floats a = randomFloats(many, 1), b = randomFloats(1, 2), c;
   CommandRunner runner;
-  const Operand pa = runner.floats({100003}, a), pb = runner.floats({1, 1}, b), pc = runner.floats({0, 4}, c);
+  const Operand pa = runner.floats({many}, a), pb = runner.floats({1, 1}, b), pc = runner.floats({0, 4}, c);
   const Operand norm = runner.output({1}), none = runner.output({1});
   runner.add("global_norm", {pa, pb, pc}, {norm});
   runner.add("global_norm", {}, {none});
@@ -25,12 +26,15 @@ struct AdamCase {
   int64_t n;
   double clip, norm, decay;
   int64_t step;
+  bool floatStep;
 };
 
 TEST(Optimizer, AdamWAsPyTorchComputesIt) {
   const float rate = 1e-2f;
   const double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, tokens = 63;
-  for (const AdamCase &c : {AdamCase{1, 0, 5, 0.1, 1}, {13, 1.0, 600, 0.1, 7}, {70001, 1.0, 20, 0.0, 3}}) {
+  for (const AdamCase &c : casesFor<AdamCase>(
+           {{1, 0, 5, 0.1, 1, false}, {13, 1.0, 600, 0.1, 7, true}, {3001, 1.0, 20, 0.0, 3, false}},
+           {{70001, 1.0, 20, 0.0, 3, true}})) {
     const Floats w = randomFloats(c.n, 1), m = randomFloats(c.n, 2), g = randomFloats(c.n, 4, 30);
     Floats v = randomFloats(c.n, 3);
     for (float &x : v)
@@ -38,7 +42,9 @@ TEST(Optimizer, AdamWAsPyTorchComputesIt) {
     CommandRunner runner;
     const Operand pw = runner.floats({c.n}, w), pm = runner.floats({c.n}, m), pv = runner.floats({c.n}, v),
                   pg = runner.floats({c.n}, g);
-    const Operand lr = runner.floats({1}, {rate}), step = runner.longs({1}, {c.step});
+    const Operand lr = runner.floats({1}, {rate}),
+                  step = c.floatStep ? runner.floats({1}, {static_cast<float>(c.step)})
+                                     : runner.longs({1}, {c.step});
     const Operand count = runner.floats({1}, {static_cast<float>(tokens)}),
                   norm = runner.floats({1}, {static_cast<float>(c.norm)});
     runner.add("adamw", {pw, pm, pv, pg, lr, step, count, norm}, {pw, pm, pv, pg},

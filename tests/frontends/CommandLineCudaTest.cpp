@@ -1,0 +1,81 @@
+// Training through the programs on the simulated CUDA device: the same bits in any order and across stops, a
+// run that changes its device, and what is refused.
+#include "tests/frontends/CommandLine.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdlib>
+#include <sstream>
+
+namespace sluice {
+namespace {
+
+class CommandLineCudaTest : public CommandLine {
+protected:
+  static void SetUpTestSuite() {
+    CommandLine::SetUpTestSuite();
+    good("sluice compile moe.yaml --target cuda:sm_80 -o cuda.slx");
+  }
+  /// Losses of the run's steps.
+  static std::vector<double> losses(const std::string &run) {
+    std::vector<double> found;
+    std::istringstream lines(read(run + "/metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);)
+      if (auto record = nlohmann::json::parse(line, nullptr, false);
+          record.is_object() && record.value("kind", "") == "train")
+        found.push_back(record["loss"]);
+    return found;
+  }
+};
+
+const std::string cuda = " --data data --sample 0 --quiet --device cuda-sim --tokens 512",
+                  cpu = " --data data --sample 0 --quiet --device cpu --tokens 512"; // 4 steps of 4 x 32
+
+TEST_F(CommandLineCudaTest, SameBitsInAnyOrderAndAcrossStops) {
+  good("sluice-run train cuda.slx --out once" + cuda);
+  const std::string hash = checkpointHash("once", 4);
+  EXPECT_EQ(hash.size(), 64u);
+  ::setenv("SLUICE_CUDASIM", "seed=5", 1);
+  good("sluice train moe.yaml --out spec" + cuda); // compiles for CUDA by itself
+  EXPECT_EQ(checkpointHash("spec", 4), hash);
+  good("sluice-run train cuda.slx --stop-after 256 --out stopped" + cuda);
+  ::unsetenv("SLUICE_CUDASIM");
+  good("sluice-run train cuda.slx --out stopped" + cuda);
+  EXPECT_EQ(checkpointHash("stopped", 4), hash);
+}
+
+TEST_F(CommandLineCudaTest, ARunMovesBetweenDevices) {
+  good("sluice-run train cuda.slx --out straight" + cpu);
+  good("sluice-run train cuda.slx --stop-after 128 --out moving" + cpu);
+  Outcome moved =
+      good("sluice-run train cuda.slx --stop-after 384 --out moving --data data --sample 0 --tokens 512 "
+           "--device cuda-sim");
+  EXPECT_NE(moved.out.find("written on cpu; from here on cuda-sim computes"), std::string::npos) << moved.out;
+  good("sluice-run train cuda.slx --out moving" + cpu);
+  const std::vector<double> want = losses("straight"), got = losses("moving");
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t step = 0; step < want.size(); ++step)
+    EXPECT_NEAR(got[step] / want[step], 1.0, 1e-3) << "step " << step + 1;
+}
+
+TEST_F(CommandLineCudaTest, KernelsAreShownWithWhatTheyNeed) {
+  const std::string text = good("sluice-run inspect cuda.slx --kernels").out;
+  for (const char *part :
+       {"cuda:sm_80", "registers", "spills", "  attention_forward", "  experts_up", "<= 256"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  bad("sluice inspect moe.slx --kernels", 2, {"--kernels", "--target cuda:sm_80"});
+}
+
+TEST_F(CommandLineCudaTest, WhatCannotRunIsRefused) {
+  bad("sluice-run train moe.slx --out none" + cuda, 2,
+      {"holds no kernels for cuda-sim", "--target cuda:sm_80"});
+  ::setenv("SLUICE_CUDASIM", "memory=200000", 1);
+  bad("sluice-run train cuda.slx --out small" + cuda, 2,
+      {"on cuda-sim: expected a plan of at most 195.31 KiB (available memory)", "arena", "activations",
+       "total"});
+  ::unsetenv("SLUICE_CUDASIM");
+  EXPECT_FALSE(exists("small/checkpoints"));
+}
+
+} // namespace
+} // namespace sluice
