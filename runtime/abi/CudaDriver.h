@@ -1,79 +1,111 @@
-// The part of the CUDA driver API that Sluice calls: types, codes and entry points, as its public ABI fixes
-// them. One list, from which the runtime opens a driver by name (the real one or the simulated one). No
-// dependencies, no toolkit header.
+// The CUDA driver's binary interface, as far as the runtime uses it and the simulator offers it: types,
+// numbers and layouts are facts of the published interface (CUDA 13). No toolkit is needed to compile against
+// this.
 #pragma once
 
-#include <stddef.h>
+#include <cstddef>
+#include <cstdint>
 
 extern "C" {
-typedef int CUresult; // 0: success
+
+typedef int CUresult;
 typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
 typedef struct CUctx_st *CUcontext;
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
 typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
-}
+typedef void (*CUhostFn)(void *userData);
 
-namespace sluice::cuda {
-
-enum Result : CUresult {
-  Success = 0,
-  InvalidValue = 1,
-  OutOfMemory = 2,
-  NoDevice = 100,
-  NoBinaryForGpu = 209,
-  NotFound = 500,
+enum : CUresult {
+  CUDA_SUCCESS = 0,
+  CUDA_ERROR_INVALID_VALUE = 1,
+  CUDA_ERROR_OUT_OF_MEMORY = 2,
+  CUDA_ERROR_NOT_INITIALIZED = 3,
+  CUDA_ERROR_INVALID_DEVICE = 101,
+  CUDA_ERROR_INVALID_IMAGE = 200,
+  CUDA_ERROR_INVALID_CONTEXT = 201,
+  CUDA_ERROR_NO_BINARY_FOR_GPU = 209,
+  CUDA_ERROR_INVALID_PTX = 218,
+  CUDA_ERROR_FILE_NOT_FOUND = 301,
+  CUDA_ERROR_INVALID_HANDLE = 400,
+  CUDA_ERROR_NOT_FOUND = 500,
+  CUDA_ERROR_NOT_READY = 600,
+  CUDA_ERROR_ILLEGAL_ADDRESS = 700,
+  CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701,
+  CUDA_ERROR_LAUNCH_TIMEOUT = 702,
+  CUDA_ERROR_MISALIGNED_ADDRESS = 716,
+  CUDA_ERROR_LAUNCH_FAILED = 719,
+  CUDA_ERROR_NOT_PERMITTED = 800,
+  CUDA_ERROR_NOT_SUPPORTED = 801,
+  CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
+  CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
+  CUDA_ERROR_STREAM_CAPTURE_UNMATCHED = 903,
+  CUDA_ERROR_STREAM_CAPTURE_UNJOINED = 904,
 };
 
-enum DeviceAttribute : int {
-  MaxThreadsPerBlock = 1,
-  MaxGridDimX = 5,
-  MaxGridDimY = 6,
-  MaxGridDimZ = 7,
-  ComputeCapabilityMajor = 75,
-  ComputeCapabilityMinor = 76,
+enum CUdevice_attribute : int {
+  CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 1,
+  CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X = 2,
+  CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y = 3,
+  CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z = 4,
+  CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X = 5,
+  CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y = 6,
+  CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z = 7,
+  CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK = 8,
+  CU_DEVICE_ATTRIBUTE_WARP_SIZE = 10,
+  CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK = 12,
+  CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
+  CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR = 39,
+  CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING = 41,
+  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
+  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+  CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR = 81,
+  CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
 };
 
-constexpr int captureModeThreadLocal = 1;
-constexpr unsigned streamNonBlocking = 1;
+enum CUfunction_attribute : int {
+  CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0,
+  CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1,
+  CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES = 2,
+  CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES = 3,
+  CU_FUNC_ATTRIBUTE_NUM_REGS = 4,
+  CU_FUNC_ATTRIBUTE_PTX_VERSION = 5,
+  CU_FUNC_ATTRIBUTE_BINARY_VERSION = 6,
+  CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
+};
 
-// X(entry point, its versioned name, parameters)
-#define SLUICE_CUDA_DRIVER(X)                                                                                \
-  X(init, "cuInit", (unsigned flags))                                                                        \
-  X(driverGetVersion, "cuDriverGetVersion", (int *version))                                                  \
-  X(deviceGetCount, "cuDeviceGetCount", (int *count))                                                        \
-  X(deviceGet, "cuDeviceGet", (CUdevice * device, int ordinal))                                              \
-  X(deviceGetName, "cuDeviceGetName", (char *name, int length, CUdevice device))                             \
-  X(deviceGetAttribute, "cuDeviceGetAttribute", (int *value, int attribute, CUdevice device))                \
-  X(primaryContextRetain, "cuDevicePrimaryCtxRetain", (CUcontext * context, CUdevice device))                \
-  X(primaryContextRelease, "cuDevicePrimaryCtxRelease_v2", (CUdevice device))                                \
-  X(contextSetCurrent, "cuCtxSetCurrent", (CUcontext context))                                               \
-  X(memoryGetInfo, "cuMemGetInfo_v2", (size_t *available, size_t *total))                                    \
-  X(memoryAllocate, "cuMemAlloc_v2", (CUdeviceptr * pointer, size_t bytes))                                  \
-  X(memoryFree, "cuMemFree_v2", (CUdeviceptr pointer))                                                       \
-  X(memorySet8, "cuMemsetD8_v2", (CUdeviceptr pointer, unsigned char value, size_t count))                   \
-  X(copyToDevice, "cuMemcpyHtoD_v2", (CUdeviceptr target, const void *source, size_t bytes))                 \
-  X(copyToHost, "cuMemcpyDtoH_v2", (void *target, CUdeviceptr source, size_t bytes))                         \
-  X(streamCreate, "cuStreamCreate", (CUstream * stream, unsigned flags))                                     \
-  X(streamDestroy, "cuStreamDestroy_v2", (CUstream stream))                                                  \
-  X(streamSynchronize, "cuStreamSynchronize", (CUstream stream))                                             \
-  X(streamBeginCapture, "cuStreamBeginCapture_v2", (CUstream stream, int mode))                              \
-  X(streamEndCapture, "cuStreamEndCapture", (CUstream stream, CUgraph * graph))                              \
-  X(graphInstantiate, "cuGraphInstantiateWithFlags",                                                         \
-    (CUgraphExec * executable, CUgraph graph, unsigned long long flags))                                     \
-  X(graphLaunch, "cuGraphLaunch", (CUgraphExec executable, CUstream stream))                                 \
-  X(graphExecDestroy, "cuGraphExecDestroy", (CUgraphExec executable))                                        \
-  X(graphDestroy, "cuGraphDestroy", (CUgraph graph))                                                         \
-  X(moduleLoadData, "cuModuleLoadData", (CUmodule * module, const void *image))                              \
-  X(moduleUnload, "cuModuleUnload", (CUmodule module))                                                       \
-  X(moduleGetFunction, "cuModuleGetFunction", (CUfunction * function, CUmodule module, const char *name))    \
-  X(launchKernel, "cuLaunchKernel",                                                                          \
-    (CUfunction function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY,  \
-     unsigned blockZ, unsigned sharedBytes, CUstream stream, void **parameters, void **extra))               \
-  X(getErrorName, "cuGetErrorName", (CUresult error, const char **name))                                     \
-  X(getErrorString, "cuGetErrorString", (CUresult error, const char **text))
+enum CUjit_option : int {
+  CU_JIT_INFO_LOG_BUFFER = 3,
+  CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES = 4,
+  CU_JIT_ERROR_LOG_BUFFER = 5,
+  CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6,
+};
 
-} // namespace sluice::cuda
+enum CUstreamCaptureMode : int {
+  CU_STREAM_CAPTURE_MODE_GLOBAL = 0,
+  CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
+  CU_STREAM_CAPTURE_MODE_RELAXED = 2,
+};
+enum CUstreamCaptureStatus : int {
+  CU_STREAM_CAPTURE_STATUS_NONE = 0,
+  CU_STREAM_CAPTURE_STATUS_ACTIVE = 1,
+  CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2,
+};
+enum : unsigned { CU_STREAM_DEFAULT = 0, CU_STREAM_NON_BLOCKING = 1, CU_EVENT_DISABLE_TIMING = 2 };
+enum CUdriverProcAddressQueryResult : int {
+  CU_GET_PROC_ADDRESS_SUCCESS = 0,
+  CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND = 1,
+};
+
+} // extern "C"
+
+/// The one list of entry points: name, parameters. The library defines each, a user of the driver loads each
+/// by name.
+#define SLUICE_CUDA_FUNCTION(name, parameters) extern "C" CUresult name parameters;
+#include "runtime/abi/CudaFunctions.inc"
+#undef SLUICE_CUDA_FUNCTION

@@ -75,7 +75,7 @@ public:
 class DeviceProgram {
 public:
   virtual ~DeviceProgram() = default;
-  /// Runs every command once, in an order that respects the dependencies; returns when all have finished.
+  /// Runs every command once, in an order that respects the dependencies; reading memory waits for it.
   virtual Status execute() = 0;
   /// Runs command `index` alone (for debuggers: `sluice exec --bisect`). Commands before it must have run.
   virtual Status executeCommand(size_t index) = 0;

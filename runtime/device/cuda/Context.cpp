@@ -1,6 +1,7 @@
 #include "runtime/device/cuda/Context.h"
 
 #include <array>
+#include <cstring>
 
 namespace sluice::cuda {
 
@@ -18,28 +19,85 @@ StatusOr<std::shared_ptr<Context>> Context::create(std::shared_ptr<const Driver>
       api.check(api.deviceGetName(name.data(), static_cast<int>(name.size()) - 1, result->device),
                 "naming a CUDA device"));
   result->deviceName = name.data();
-  SLUICE_RETURN_IF_ERROR(
-      api.check(api.deviceGetAttribute(&result->major, ComputeCapabilityMajor, result->device),
-                "asking a CUDA device's compute capability"));
-  SLUICE_RETURN_IF_ERROR(
-      api.check(api.deviceGetAttribute(&result->minor, ComputeCapabilityMinor, result->device),
-                "asking a CUDA device's compute capability"));
+  SLUICE_RETURN_IF_ERROR(api.check(
+      api.deviceGetAttribute(&result->major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, result->device),
+      "asking a CUDA device's compute capability"));
+  SLUICE_RETURN_IF_ERROR(api.check(
+      api.deviceGetAttribute(&result->minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, result->device),
+      "asking a CUDA device's compute capability"));
   SLUICE_RETURN_IF_ERROR(api.check(api.primaryContextRetain(&result->context, result->device),
                                    concat("starting ", result->deviceName)));
   SLUICE_RETURN_IF_ERROR(result->enter());
   SLUICE_RETURN_IF_ERROR(
-      api.check(api.streamCreate(&result->stream, streamNonBlocking), "creating a CUDA stream"));
+      api.check(api.streamCreate(&result->stream, CU_STREAM_NON_BLOCKING), "creating a CUDA stream"));
+  SLUICE_RETURN_IF_ERROR(result->staging.create(api));
+  SLUICE_RETURN_IF_ERROR(
+      api.check(api.memoryAllocate(&result->damage, sizeof(int32_t)), "allocating device memory"));
+  SLUICE_RETURN_IF_ERROR(api.check(api.memorySet8(result->damage, 0, sizeof(int32_t), result->stream),
+                                   "clearing device memory"));
+  SLUICE_RETURN_IF_ERROR(
+      api.check(api.hostAllocate(&result->damageSeen, sizeof(int32_t), 0), "allocating pinned memory"));
+  std::memset(result->damageSeen, 0, sizeof(int32_t));
   return result;
 }
 
 Context::~Context() {
   if (!context || !enter().ok())
     return;
+  staging.destroy(*driver);
+  if (damageSeen)
+    driver->hostFree(damageSeen);
+  if (damage)
+    driver->memoryFree(damage);
   for (CUmodule module : modules)
     driver->moduleUnload(module);
   if (stream)
     driver->streamDestroy(stream);
   driver->primaryContextRelease(device);
+}
+
+Status Context::copyIn(CUdeviceptr target, const void *source, uint64_t size) {
+  SLUICE_RETURN_IF_ERROR(enter());
+  for (uint64_t done = 0; done < size;) {
+    const uint64_t part = std::min(size - done, Staging::partBytes);
+    SLUICE_ASSIGN_OR_RETURN(void *pinned, staging.reserve(*driver, stream, part));
+    std::memcpy(pinned, static_cast<const std::byte *>(source) + done, part);
+    SLUICE_RETURN_IF_ERROR(driver->check(driver->copyToDevice(target + done, pinned, part, stream),
+                                         "copying to the CUDA device"));
+    done += part;
+  }
+  return absl::OkStatus();
+}
+
+Status Context::copyOut(void *target, CUdeviceptr source, uint64_t size) {
+  SLUICE_RETURN_IF_ERROR(enter());
+  for (uint64_t done = 0; done < size;) {
+    const uint64_t part = std::min(size - done, Staging::partBytes);
+    SLUICE_RETURN_IF_ERROR(driver->check(driver->copyToHost(staging.results(), source + done, part, stream),
+                                         "copying from the CUDA device"));
+    SLUICE_RETURN_IF_ERROR(driver->check(driver->streamSynchronize(stream),
+                                         lastProgram.empty() ? "waiting for the CUDA device" : lastProgram));
+    std::memcpy(static_cast<std::byte *>(target) + done, staging.results(), part);
+    done += part;
+  }
+  return size ? checkDamage() : absl::OkStatus();
+}
+
+Status Context::enqueueDamageCopy(std::string_view program) {
+  lastProgram = program;
+  return driver->check(driver->copyToHost(damageSeen, damage, sizeof(int32_t), stream), program);
+}
+
+Status Context::checkDamage() {
+  int32_t damaged = 0;
+  std::memcpy(&damaged, damageSeen, sizeof damaged);
+  if (!damaged)
+    return absl::OkStatus();
+  std::memset(damageSeen, 0, sizeof damaged);
+  SLUICE_RETURN_IF_ERROR(
+      driver->check(driver->memorySet8(damage, 0, sizeof damaged, stream), "clearing device memory"));
+  return badInputError(lastProgram,
+                       " met an id outside its table; check the data's vocabulary against the model's");
 }
 
 Status Context::loadModule(const std::string &bytes, const std::vector<std::string> &names) {
@@ -63,14 +121,15 @@ StatusOr<std::unique_ptr<CudaMemory>> CudaMemory::allocate(std::shared_ptr<Conte
   CUdeviceptr pointer = 0;
   // A memory of nothing still has an address.
   const size_t size = bytes > 0 ? static_cast<size_t>(bytes) : 1;
-  if (CUresult result = api.memoryAllocate(&pointer, size); result == OutOfMemory)
+  if (CUresult result = api.memoryAllocate(&pointer, size); result == CUDA_ERROR_OUT_OF_MEMORY)
     return failure("cannot allocate ", bytes, " bytes of memory on ", context->deviceName,
                    "; use a smaller batch or model");
   else
     SLUICE_RETURN_IF_ERROR(
         api.check(result, concat("allocating ", bytes, " bytes on ", context->deviceName)));
+  CUstream stream = context->stream;
   std::unique_ptr<CudaMemory> memory(new CudaMemory(std::move(context), pointer, bytes));
-  SLUICE_RETURN_IF_ERROR(api.check(api.memorySet8(pointer, 0, size), "clearing memory"));
+  SLUICE_RETURN_IF_ERROR(api.check(api.memorySet8(pointer, 0, size, stream), "clearing memory"));
   return memory;
 }
 
@@ -79,27 +138,21 @@ CudaMemory::~CudaMemory() {
     context->api().memoryFree(start);
 }
 
-Status CudaMemory::enterRange(uint64_t offset, uint64_t size, std::string_view what) const {
+Status CudaMemory::checkRange(uint64_t offset, uint64_t size, std::string_view what) const {
   if (offset > length || size > length - offset)
     return failure("cannot ", what, " ", size, " bytes at offset ", offset, " of a memory of ", length,
                    " bytes");
-  SLUICE_RETURN_IF_ERROR(context->enter());
-  // The stream does not wait for the copies below by itself.
-  return context->synchronize("waiting for the CUDA device");
+  return absl::OkStatus();
 }
 
 Status CudaMemory::write(uint64_t offset, const void *source, uint64_t size) {
-  SLUICE_RETURN_IF_ERROR(enterRange(offset, size, "write"));
-  return size ? context->api().check(context->api().copyToDevice(start + offset, source, size),
-                                     "copying to the CUDA device")
-              : absl::OkStatus();
+  SLUICE_RETURN_IF_ERROR(checkRange(offset, size, "write"));
+  return context->copyIn(start + offset, source, size);
 }
 
 Status CudaMemory::read(uint64_t offset, void *target, uint64_t size) const {
-  SLUICE_RETURN_IF_ERROR(enterRange(offset, size, "read"));
-  return size ? context->api().check(context->api().copyToHost(target, start + offset, size),
-                                     "copying from the CUDA device")
-              : absl::OkStatus();
+  SLUICE_RETURN_IF_ERROR(checkRange(offset, size, "read"));
+  return context->copyOut(target, start + offset, size);
 }
 
 } // namespace sluice::cuda

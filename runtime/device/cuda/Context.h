@@ -4,6 +4,7 @@
 
 #include "runtime/device/Device.h"
 #include "runtime/device/cuda/Driver.h"
+#include "runtime/device/cuda/Staging.h"
 
 #include <map>
 
@@ -23,10 +24,17 @@ public:
   Status enter() const {
     return driver->check(driver->contextSetCurrent(context), "entering the CUDA context");
   }
-  Status synchronize(std::string_view what) const {
-    return driver->check(driver->streamSynchronize(stream), what);
-  }
   const Driver &api() const { return *driver; }
+
+  /// Copies to and from the device, in the stream's order. After copyIn the source may be used again, but
+  /// nothing has waited for the device; copyOut waits, and says as an error (bad input) whether a program
+  /// before it met data that a kernel must not follow.
+  Status copyIn(CUdeviceptr target, const void *source, uint64_t size);
+  Status copyOut(void *target, CUdeviceptr source, uint64_t size);
+
+  /// The flag that kernels raise, in device memory, and the copy of it that every program ends with.
+  std::byte *damageFlag() const { return reinterpret_cast<std::byte *>(damage); }
+  Status enqueueDamageCopy(std::string_view program);
 
   /// Loads a module and its kernels. Errors: the driver refuses the module, or a kernel is not in it.
   Status loadModule(const std::string &bytes, const std::vector<std::string> &kernels);
@@ -39,10 +47,15 @@ public:
 
 private:
   explicit Context(std::shared_ptr<const Driver> driver) : driver(std::move(driver)) {}
+  Status checkDamage();
 
   std::shared_ptr<const Driver> driver;
   CUcontext context = nullptr;
   std::vector<CUmodule> modules;
+  Staging staging;
+  CUdeviceptr damage = 0;
+  void *damageSeen = nullptr; // pinned: one int32
+  std::string lastProgram;
 };
 
 /// Device memory, zeroed, 256-byte aligned; freed on destruction.
@@ -58,7 +71,7 @@ public:
 private:
   CudaMemory(std::shared_ptr<Context> context, CUdeviceptr start, uint64_t length)
       : context(std::move(context)), start(start), length(length) {}
-  Status enterRange(uint64_t offset, uint64_t size, std::string_view what) const;
+  Status checkRange(uint64_t offset, uint64_t size, std::string_view what) const;
 
   std::shared_ptr<Context> context;
   CUdeviceptr start;

@@ -38,7 +38,6 @@ public:
     for (const PreparedKernel &kernel : kernels)
       bytes = std::max(bytes, kernel.workspaceBytes);
     SLUICE_ASSIGN_OR_RETURN(workspace, CudaMemory::allocate(context, bytes));
-    SLUICE_ASSIGN_OR_RETURN(damage, CudaMemory::allocate(context, sizeof(int32_t)));
     for (size_t index = 0; index < kernels.size(); ++index) {
       commands.emplace_back();
       for (Launch &launch : kernels[index].launches)
@@ -55,8 +54,7 @@ public:
     if (!replay)
       SLUICE_RETURN_IF_ERROR(capture());
     const Driver &api = context->api();
-    SLUICE_RETURN_IF_ERROR(api.check(api.graphLaunch(replay, context->stream), "replaying the program"));
-    return finish("running the program");
+    return api.check(api.graphLaunch(replay, context->stream), "replaying the program");
   }
 
   Status executeCommand(size_t index) override {
@@ -64,7 +62,7 @@ public:
       return failure("cannot run command ", index, ": the program has ", commands.size());
     SLUICE_RETURN_IF_ERROR(context->enter());
     SLUICE_RETURN_IF_ERROR(enqueue(index));
-    return finish(names[index]);
+    return context->enqueueDamageCopy(names[index]);
   }
 
 private:
@@ -86,7 +84,7 @@ private:
     for (size_t parameter : launch.relocations)
       patch(parameter, workspace->address());
     for (size_t parameter : launch.damages)
-      patch(parameter, damage->address());
+      patch(parameter, context->damageFlag());
     ReadyLaunch ready{found->second, {}, launch.threads, std::move(launch.bytes), {}};
     for (int i = 0; i < 3; ++i)
       ready.grid[i] = static_cast<unsigned>(launch.grid[i]);
@@ -109,10 +107,13 @@ private:
   Status capture() {
     const Driver &api = context->api();
     SLUICE_RETURN_IF_ERROR(
-        api.check(api.streamBeginCapture(context->stream, captureModeThreadLocal), "capturing the program"));
+        api.check(api.streamBeginCapture(context->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+                  "capturing the program"));
     Status status;
     for (size_t index = 0; index < commands.size() && status.ok(); ++index)
       status = enqueue(index);
+    if (status.ok())
+      status = context->enqueueDamageCopy("running the program");
     CUgraph graph = nullptr;
     Status ended = api.check(api.streamEndCapture(context->stream, &graph), "capturing the program");
     SLUICE_RETURN_IF_ERROR(status);
@@ -122,23 +123,10 @@ private:
     return status;
   }
 
-  /// Waits, and asks whether a kernel met data that it must not follow.
-  Status finish(const std::string &what) {
-    SLUICE_RETURN_IF_ERROR(context->synchronize(what));
-    int32_t damaged = 0;
-    SLUICE_RETURN_IF_ERROR(damage->read(0, &damaged, sizeof damaged));
-    if (!damaged)
-      return absl::OkStatus();
-    damaged = 0;
-    SLUICE_RETURN_IF_ERROR(damage->write(0, &damaged, sizeof damaged));
-    return badInputError(what,
-                         " met an id outside its table; check the data's vocabulary against the model's");
-  }
-
   std::shared_ptr<Context> context;
   std::vector<std::string> names;
   std::vector<std::vector<ReadyLaunch>> commands;
-  std::unique_ptr<CudaMemory> workspace, damage;
+  std::unique_ptr<CudaMemory> workspace;
   std::vector<std::unique_ptr<CudaMemory>> constants;
   CUgraphExec replay = nullptr;
 };
@@ -170,7 +158,7 @@ public:
 
   uint64_t availableMemory() const override {
     size_t available = 0, total = 0;
-    if (!context->enter().ok() || context->api().memoryGetInfo(&available, &total) != Success)
+    if (!context->enter().ok() || context->api().memoryGetInfo(&available, &total) != CUDA_SUCCESS)
       return 0;
     return available;
   }
@@ -233,6 +221,11 @@ private:
 StatusOr<std::unique_ptr<Device>> createCudaDevice(const std::string &library, int ordinal,
                                                    const std::string &name) {
   SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<const cuda::Driver> driver, cuda::Driver::open(library));
+  return createCudaDevice(std::move(driver), ordinal, name);
+}
+
+StatusOr<std::unique_ptr<Device>> createCudaDevice(std::shared_ptr<const cuda::Driver> driver, int ordinal,
+                                                   const std::string &name) {
   SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<cuda::Context> context,
                           cuda::Context::create(std::move(driver), ordinal));
   return std::unique_ptr<Device>(std::make_unique<cuda::CudaDevice>(std::move(context), name));

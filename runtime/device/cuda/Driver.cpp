@@ -18,7 +18,7 @@ StatusOr<std::shared_ptr<const Driver>> Driver::open(const std::string &library)
     if (!entry)
       missing += concat(missing.empty() ? "" : ", ", name);
   };
-#define SLUICE_CUDA_FIND(entry, name, parameters) find(driver->entry, name);
+#define SLUICE_CUDA_FIND(member, function) find(driver->member, #function);
   SLUICE_CUDA_DRIVER(SLUICE_CUDA_FIND)
 #undef SLUICE_CUDA_FIND
   driver->explanation = reinterpret_cast<const char *(*)()>(::dlsym(handle, "cudasimMessage"));
@@ -30,7 +30,7 @@ StatusOr<std::shared_ptr<const Driver>> Driver::open(const std::string &library)
 }
 
 Status Driver::check(CUresult result, std::string_view what) const {
-  if (result == Success)
+  if (result == CUDA_SUCCESS)
     return absl::OkStatus();
   const char *name = nullptr, *text = nullptr;
   getErrorName(result, &name);

@@ -8,11 +8,50 @@
 
 namespace sluice::cuda {
 
+// X(the member's name, the entry point): what the device calls, of the driver's entry points.
+#define SLUICE_CUDA_DRIVER(X)                                                                                \
+  X(init, cuInit)                                                                                            \
+  X(driverGetVersion, cuDriverGetVersion)                                                                    \
+  X(deviceGetCount, cuDeviceGetCount)                                                                        \
+  X(deviceGet, cuDeviceGet)                                                                                  \
+  X(deviceGetName, cuDeviceGetName)                                                                          \
+  X(deviceGetAttribute, cuDeviceGetAttribute)                                                                \
+  X(primaryContextRetain, cuDevicePrimaryCtxRetain)                                                          \
+  X(primaryContextRelease, cuDevicePrimaryCtxRelease_v2)                                                     \
+  X(contextSetCurrent, cuCtxSetCurrent)                                                                      \
+  X(memoryGetInfo, cuMemGetInfo_v2)                                                                          \
+  X(memoryAllocate, cuMemAlloc_v2)                                                                           \
+  X(memoryFree, cuMemFree_v2)                                                                                \
+  X(hostAllocate, cuMemHostAlloc)                                                                            \
+  X(hostFree, cuMemFreeHost)                                                                                 \
+  X(memorySet8, cuMemsetD8Async)                                                                             \
+  X(copyToDevice, cuMemcpyHtoDAsync_v2)                                                                      \
+  X(copyToHost, cuMemcpyDtoHAsync_v2)                                                                        \
+  X(streamCreate, cuStreamCreate)                                                                            \
+  X(streamDestroy, cuStreamDestroy_v2)                                                                       \
+  X(streamSynchronize, cuStreamSynchronize)                                                                  \
+  X(streamBeginCapture, cuStreamBeginCapture_v2)                                                             \
+  X(streamEndCapture, cuStreamEndCapture)                                                                    \
+  X(eventCreate, cuEventCreate)                                                                              \
+  X(eventDestroy, cuEventDestroy_v2)                                                                         \
+  X(eventRecord, cuEventRecord)                                                                              \
+  X(eventSynchronize, cuEventSynchronize)                                                                    \
+  X(graphInstantiate, cuGraphInstantiateWithFlags)                                                           \
+  X(graphLaunch, cuGraphLaunch)                                                                              \
+  X(graphExecDestroy, cuGraphExecDestroy)                                                                    \
+  X(graphDestroy, cuGraphDestroy)                                                                            \
+  X(moduleLoadData, cuModuleLoadData)                                                                        \
+  X(moduleUnload, cuModuleUnload)                                                                            \
+  X(moduleGetFunction, cuModuleGetFunction)                                                                  \
+  X(launchKernel, cuLaunchKernel)                                                                            \
+  X(getErrorName, cuGetErrorName)                                                                            \
+  X(getErrorString, cuGetErrorString)
+
 /// The entry points of one driver library. Stays open for the life of the process: a driver does not like to
 /// be unloaded.
 class Driver {
 public:
-#define SLUICE_CUDA_MEMBER(entry, name, parameters) CUresult(*entry) parameters = nullptr;
+#define SLUICE_CUDA_MEMBER(member, function) decltype(&::function) member = nullptr;
   SLUICE_CUDA_DRIVER(SLUICE_CUDA_MEMBER)
 #undef SLUICE_CUDA_MEMBER
   /// What went wrong in the last failed call, in words (a PTX error with its line, a finding): the simulated
@@ -23,7 +62,7 @@ public:
   /// entry point, or there is no device.
   static StatusOr<std::shared_ptr<const Driver>> open(const std::string &library);
 
-  /// OK for Success; else a failure that names `what`, the driver's code and its words.
+  /// OK for CUDA_SUCCESS; else a failure that names `what`, the driver's code and its words.
   Status check(CUresult result, std::string_view what) const;
 };
 

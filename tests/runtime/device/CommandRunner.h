@@ -49,6 +49,9 @@ inline double relativeError(const Floats &got, const Doubles &want) {
 /// CudaTestDevice.cpp). The device stays with the program.
 StatusOr<Device *> testDevice(int variant);
 
+/// What the device's own checks found while variant 1 ran, as an error.
+Status checkTestDevice();
+
 /// Whether the device is fast enough for shapes that cross the CPU's block sizes too (the simulated GPU is
 /// not).
 extern const bool takesLargeShapes;
@@ -93,7 +96,8 @@ public:
     SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<DeviceProgram> program, device->prepare(commands, arenas));
     SLUICE_RETURN_IF_ERROR(program->execute());
     result.resize(arena.size());
-    return memory->read(0, result.data(), result.size());
+    SLUICE_RETURN_IF_ERROR(memory->read(0, result.data(), result.size()));
+    return checkTestDevice();
   }
 
   void run() {

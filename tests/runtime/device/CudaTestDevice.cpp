@@ -35,4 +35,13 @@ StatusOr<Device *> testDevice(int variant) {
   return device->value().get();
 }
 
+Status checkTestDevice() {
+  static void *library = ::dlopen(SLUICE_CUDASIM_LIBRARY, RTLD_NOW);
+  static auto findings = reinterpret_cast<const char *(*)()>(::dlsym(library, "cudasimFindings"));
+  static auto clear = reinterpret_cast<void (*)()>(::dlsym(library, "cudasimClearFindings"));
+  const std::string found = findings();
+  clear();
+  return found.empty() ? absl::OkStatus() : failure(found);
+}
+
 } // namespace sluice::test

@@ -2,7 +2,7 @@
 // Driver*.cpp are thin; what they do is here.
 #pragma once
 
-#include "runtime/device/cudasim/driver/CudaAbi.h"
+#include "runtime/abi/CudaDriver.h"
 #include "runtime/device/cudasim/driver/Work.h"
 #include "runtime/device/cudasim/execute/Grid.h"
 

@@ -59,14 +59,14 @@ struct EntryPoint {
 };
 constexpr size_t kEntryPoints = 0
 #define SLUICE_CUDA_FUNCTION(name, parameters) +1
-#include "runtime/device/cudasim/driver/DriverFunctions.inc"
+#include "runtime/abi/CudaFunctions.inc"
 #undef SLUICE_CUDA_FUNCTION
     ;
 
 const EntryPoint *entryPoints() {
   static const EntryPoint table[kEntryPoints] = {
 #define SLUICE_CUDA_FUNCTION(name, parameters) {#name, reinterpret_cast<void *>(&name)},
-#include "runtime/device/cudasim/driver/DriverFunctions.inc"
+#include "runtime/abi/CudaFunctions.inc"
 #undef SLUICE_CUDA_FUNCTION
   };
   return table;

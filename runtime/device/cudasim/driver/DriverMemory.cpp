@@ -70,21 +70,19 @@ CUresult copyOnDevice(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream h
   });
 }
 
-template <typename T> CUresult fill(CUdeviceptr to, T value, size_t count, CUstream handle, bool waits) {
+template <typename T> CUresult fill(CUdeviceptr to, T value, size_t count, CUstream handle) {
   return withDevice([&](Device &device) {
     CUstream stream = device.stream(handle);
     if (count == 0)
       return CUresult(CUDA_SUCCESS);
     if (count > SIZE_MAX / sizeof(T) || to % sizeof(T) != 0 || !device.holds(to, count * sizeof(T)))
       return badRange(device, "fill");
-    if (const CUresult error = device.enqueue(stream, [=, &device] {
-          for (size_t i = 0; i < count; ++i)
-            std::memcpy(device.memory().host(to) + i * sizeof(T), &value, sizeof(T));
-          device.memory().markWritten(to, count * sizeof(T));
-          return CUresult(CUDA_SUCCESS);
-        }))
-      return error;
-    return waits ? device.synchronise(stream->last) : CUresult(CUDA_SUCCESS);
+    return device.enqueue(stream, [=, &device] {
+      for (size_t i = 0; i < count; ++i)
+        std::memcpy(device.memory().host(to) + i * sizeof(T), &value, sizeof(T));
+      device.memory().markWritten(to, count * sizeof(T));
+      return CUresult(CUDA_SUCCESS);
+    });
   });
 }
 
@@ -153,8 +151,11 @@ CUresult cuMemFreeHost(void *pointer) {
   });
 }
 
+// From pageable memory the call returns once the data is taken, and fills return at once: a stream that does
+// not wait for the default stream must not rely on them.
 CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
-  return copyToDevice(to, from, bytes, nullptr, true);
+  return withDevice(
+      [&](Device &device) { return copyToDevice(to, from, bytes, nullptr, device.isPinned(from, bytes)); });
 }
 CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
   return copyToHost(to, from, bytes, nullptr, true);
@@ -172,14 +173,14 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
   return copyOnDevice(to, from, bytes, stream, false);
 }
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream) {
-  return fill<uint8_t>(to, value, count, stream, false);
+  return fill<uint8_t>(to, value, count, stream);
 }
 CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
-  return fill<uint32_t>(to, value, count, stream, false);
+  return fill<uint32_t>(to, value, count, stream);
 }
 CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count) {
-  return fill<uint8_t>(to, value, count, nullptr, true);
+  return fill<uint8_t>(to, value, count, nullptr);
 }
 CUresult cuMemsetD32_v2(CUdeviceptr to, unsigned value, size_t count) {
-  return fill<uint32_t>(to, value, count, nullptr, true);
+  return fill<uint32_t>(to, value, count, nullptr);
 }

@@ -2,7 +2,7 @@
 // which forgets an event gives wrong results here and not only on a busy GPU.
 #pragma once
 
-#include "runtime/device/cudasim/driver/CudaAbi.h"
+#include "runtime/abi/CudaDriver.h"
 
 #include <deque>
 #include <functional>

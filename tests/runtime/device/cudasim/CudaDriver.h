@@ -2,7 +2,7 @@
 // it.
 #pragma once
 
-#include "runtime/device/cudasim/driver/CudaAbi.h"
+#include "runtime/abi/CudaDriver.h"
 #include "runtime/device/cudasim/driver/Simulator.h"
 #include "runtime/support/File.h"
 
@@ -17,7 +17,7 @@ namespace sluice::test {
 /// The driver's functions, one pointer each, from the library at `path`.
 struct CudaDriver {
 #define SLUICE_CUDA_FUNCTION(name, parameters) decltype(&::name) name = nullptr;
-#include "runtime/device/cudasim/driver/DriverFunctions.inc"
+#include "runtime/abi/CudaFunctions.inc"
 #undef SLUICE_CUDA_FUNCTION
   decltype(&::cudasimConfigure) configure = nullptr;
   decltype(&::cudasimMessage) message = nullptr;
@@ -39,7 +39,7 @@ struct CudaDriver {
       }
     };
 #define SLUICE_CUDA_FUNCTION(function, parameters) load(function, #function);
-#include "runtime/device/cudasim/driver/DriverFunctions.inc"
+#include "runtime/abi/CudaFunctions.inc"
 #undef SLUICE_CUDA_FUNCTION
     load(configure, "cudasimConfigure");
     load(message, "cudasimMessage");
@@ -86,6 +86,7 @@ protected:
   template <typename T> CUdeviceptr upload(const std::vector<T> &values) {
     const CUdeviceptr pointer = allocate(values.size() * sizeof(T));
     EXPECT_EQ(cuda().cuMemcpyHtoD_v2(pointer, values.data(), values.size() * sizeof(T)), CUDA_SUCCESS);
+    EXPECT_EQ(cuda().cuCtxSynchronize(), CUDA_SUCCESS); // other streams do not wait for the copy
     return pointer;
   }
   template <typename T> std::vector<T> download(CUdeviceptr pointer, size_t count) {

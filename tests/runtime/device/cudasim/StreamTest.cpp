@@ -46,6 +46,29 @@ TEST_F(StreamTest, AMissingEventShows) {
   EXPECT_GT(wrong, 0);
 }
 
+/// As on a GPU, a stream that is created as non-blocking does not wait for the default stream.
+TEST_F(StreamTest, AFillOfTheDefaultStreamIsNotAwaited) {
+  int wrong = 0;
+  for (int seed = 1; seed <= 8; ++seed)
+    for (bool waits : {true, false}) {
+      start("seed=" + std::to_string(seed));
+      CUfunction scaleAdd = function(loadFile("kernels.ptx"), "scaleAdd");
+      const CUdeviceptr x = upload(std::vector<float>(64, 0.0f)), y = upload(std::vector<float>(64, 1.0f));
+      CUstream other = stream();
+      EXPECT_EQ(cuda().cuMemsetD32_v2(x, 0x40000000, 64), CUDA_SUCCESS);
+      if (waits)
+        EXPECT_EQ(cuda().cuCtxSynchronize(), CUDA_SUCCESS);
+      EXPECT_EQ(launch(scaleAdd, {2}, other, x, y, 3.0f, 64), CUDA_SUCCESS);
+      EXPECT_EQ(cuda().cuStreamSynchronize(other), CUDA_SUCCESS);
+      const float result = download<float>(y, 1)[0];
+      if (waits)
+        EXPECT_EQ(result, 7.0f);
+      else
+        wrong += result != 7.0f;
+    }
+  EXPECT_GT(wrong, 0);
+}
+
 TEST_F(StreamTest, WorkRunsLate) {
   const CUdeviceptr x = upload(std::vector<float>{1.0f});
   CUstream one = stream();
