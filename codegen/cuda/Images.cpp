@@ -15,7 +15,7 @@ namespace {
 /// The kernels that a unit defines, in order.
 std::vector<std::string> kernelsOf(const std::string &source) {
   static const auto *definition =
-      new std::regex(R"(extern "C" __global__ void(?:\s+__launch_bounds__\(\d+\))?\s+(\w+)\()");
+      new std::regex(R"(extern "C" __global__ void(?:\s+__launch_bounds__\([\d, ]+\))?\s+(\w+)\()");
   std::vector<std::string> names;
   for (std::sregex_iterator match(source.begin(), source.end(), *definition), end; match != end; ++match)
     names.push_back((*match)[1]);

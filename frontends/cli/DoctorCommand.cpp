@@ -46,8 +46,8 @@ Finding driver(const std::string &what, const std::string &library, const std::s
     int major = 0, minor = 0;
     api.deviceGet(&handle, ordinal);
     api.deviceGetName(name.data(), static_cast<int>(name.size()) - 1, handle);
-    api.deviceGetAttribute(&major, cuda::ComputeCapabilityMajor, handle);
-    api.deviceGetAttribute(&minor, cuda::ComputeCapabilityMinor, handle);
+    api.deviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle);
+    api.deviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle);
     names += concat(names.empty() ? "" : "; ", ordinal, ": ", name.data(), ", sm_", major, minor);
   }
   usable = count > 0;

@@ -49,7 +49,7 @@ std::string sourceOf(const std::string &name) {
 }
 
 std::vector<std::string> kernelsOf(const std::string &source) {
-  static const std::regex definition(R"(__global__ void(?:\s+__launch_bounds__\(\d+\))?\s+(\w+)\()");
+  static const std::regex definition(R"(__global__ void(?:\s+__launch_bounds__\([\d, ]+\))?\s+(\w+)\()");
   std::vector<std::string> names;
   for (std::sregex_iterator match(source.begin(), source.end(), definition), end; match != end; ++match)
     names.push_back((*match)[1]);

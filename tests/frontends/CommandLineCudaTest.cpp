@@ -69,10 +69,9 @@ TEST_F(CommandLineCudaTest, KernelsAreShownWithWhatTheyNeed) {
 TEST_F(CommandLineCudaTest, WhatCannotRunIsRefused) {
   bad("sluice-run train moe.slx --out none" + cuda, 2,
       {"holds no kernels for cuda-sim", "--target cuda:sm_80"});
-  ::setenv("SLUICE_CUDASIM", "memory=200000", 1);
+  ::setenv("SLUICE_CUDASIM", "memory=1048576", 1);
   bad("sluice-run train cuda.slx --out small" + cuda, 2,
-      {"on cuda-sim: expected a plan of at most 195.31 KiB (available memory)", "arena", "activations",
-       "total"});
+      {"on cuda-sim: expected a plan of at most", "(available memory)", "arena", "activations", "total"});
   ::unsetenv("SLUICE_CUDASIM");
   EXPECT_FALSE(exists("small/checkpoints"));
 }

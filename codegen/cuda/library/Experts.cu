@@ -1,4 +1,5 @@
-// Products of experts over device-side row counts: grids are as large as the worst split, nothing is asked of the host.
+// Products of experts over device-side row counts: grids are as large as the worst split, nothing is asked of the host. Bounds
+// ask for two blocks a multiprocessor: by itself ptxas keeps to 64 registers, and two of the kernels spill on sm_90.
 #include "Routing.cuh"
 #include "Tile.cuh"
 
@@ -20,7 +21,7 @@ struct ExpertRows {
 __device__ inline float silu(float x) { return x * sigmoid(x); }
 
 /// y[r] = x[r] w[expert]^T (+ bias[expert]); w[expert] is [out, in], or [in, out] with `transposed`.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 2)
     grouped_gemm(float *y, const float *x, const float *w, const float *bias, Routing routing, int in, int out, int transposed) {
   const ExpertTile tile = expertTile(routing, blockIdx.y, tileSize);
   if (tile.expert < 0)
@@ -39,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 /// dw[e][o][i] (+)= sum over e's rows, in increasing order, of left[r][o] right[r][i]. An expert without rows gets zeros.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 2)
     grouped_weight_gradient(float *dw, const float *left, const float *right, const float *gates, Routing routing, int out,
                             int in, int gatherLeft, int gatherRight, int accumulate) {
   const int expert = blockIdx.z, firstRow = blockIdx.y * tileSize, firstColumn = blockIdx.x * tileSize;
@@ -72,7 +73,7 @@ extern "C" __global__ void grouped_sum(float *sums, const float *dy, Routing rou
 }
 
 /// gate, up and act = silu(gate) * up of every routed row; x is gathered in the load.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 2)
     experts_up(float *gate, float *up, float *act, const float *x, const float *wGate, const float *wUp, Routing routing,
                int width, int hidden) {
   const ExpertTile tile = expertTile(routing, blockIdx.y, tileSize);
@@ -99,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 /// dact = (gate value) dout[token] w_down, then the adjoint of act = silu(gate) * up.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 2)
     experts_down_gradient(float *dgate, float *dup, const float *dout, const float *gates, const float *wDown,
                           const float *gate, const float *up, Routing routing, int width, int hidden) {
   const ExpertTile tile = expertTile(routing, blockIdx.y, tileSize);
@@ -123,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 /// dx[r] = dgate[r] w_gate + dup[r] w_up of r's expert, in expert order.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 2)
     experts_up_gradient_rows(float *dx, const float *dgate, const float *dup, const float *wGate, const float *wUp,
                              Routing routing, int width, int hidden) {
   const ExpertTile tile = expertTile(routing, blockIdx.y, tileSize);

@@ -57,6 +57,26 @@ void cudasimClearStatistics() {
   device.statistics.clear();
 }
 
+void *cudasimHostAddress(unsigned long long address, size_t bytes, int writes) {
+  Device &device = Device::get();
+  std::lock_guard lock(device.mutex);
+  if (bytes == 0 || !device.holds(address, bytes))
+    return nullptr;
+  if (writes)
+    device.memory().markWritten(address, bytes);
+  return device.memory().host(address);
+}
+
+int cudasimEnqueue(void *stream, int (*work)(void *data), void (*destroy)(void *data), void *data) {
+  std::shared_ptr<void> owned(data, destroy);
+  return withDevice([&](Device &device) {
+    CUstream target = device.stream(static_cast<CUstream>(stream));
+    if (!target)
+      return device.fail(CUDA_ERROR_INVALID_HANDLE, "not a stream");
+    return device.enqueue(target, [work, owned] { return CUresult(work(owned.get())); });
+  });
+}
+
 void cudasimReset() {
   Device &device = Device::get();
   std::lock_guard lock(device.mutex);

@@ -22,6 +22,13 @@ void cudasimClearFindings();
 const char *cudasimStatistics();
 void cudasimClearStatistics();
 
+/// For stand-ins of libraries. The host's address of a range of device memory, null unless it lies inside one
+/// live allocation; `writes` counts its bytes as written.
+void *cudasimHostAddress(unsigned long long address, size_t bytes, int writes);
+/// Puts `work(data)`, which returns a CUresult, at the end of a stream or into the graph that it captures.
+/// `destroy(data)` is called once, when nothing can run it any more, in every case.
+int cudasimEnqueue(void *stream, int (*work)(void *data), void (*destroy)(void *data), void *data);
+
 /// Forgets everything: memory, streams, modules, a sticky error. Handles from before are invalid.
 void cudasimReset();
 
