@@ -84,6 +84,9 @@ Status doctor(const std::string &required) {
       "compile --target cuda:sm_N works",
       "compile --target cuda:sm_N does not work; install the CUDA toolkit or the Python package "
       "nvidia-cuda-nvrtc and name its library in SLUICE_NVRTC"));
+  findings.push_back(
+      library("cuBLASLt", {"libcublasLt.so.13"}, "dense products on --device cuda use it",
+              "--device cuda multiplies with its own, slower kernel; install the CUDA toolkit"));
   for (const Finding &finding : findings)
     std::printf("%-15s %s\n                %s\n", finding.what.c_str(), finding.found.c_str(),
                 finding.meaning.c_str());

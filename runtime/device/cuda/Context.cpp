@@ -1,6 +1,7 @@
 #include "runtime/device/cuda/Context.h"
 
 #include <array>
+#include <cstdlib>
 #include <cstring>
 
 namespace sluice::cuda {
@@ -30,6 +31,14 @@ StatusOr<std::shared_ptr<Context>> Context::create(std::shared_ptr<const Driver>
   SLUICE_RETURN_IF_ERROR(result->enter());
   SLUICE_RETURN_IF_ERROR(
       api.check(api.streamCreate(&result->stream, CU_STREAM_NON_BLOCKING), "creating a CUDA stream"));
+  const char *named = std::getenv("SLUICE_CUBLASLT");
+  if (const std::string library = named ? named : api.blasLibrary; library != "none") {
+    StatusOr<std::shared_ptr<const Blas>> blas = Blas::open(library);
+    if (blas.ok())
+      result->blas = *std::move(blas);
+    else if (named)
+      return blas.status();
+  }
   SLUICE_RETURN_IF_ERROR(result->staging.create(api));
   SLUICE_RETURN_IF_ERROR(
       api.check(api.memoryAllocate(&result->damage, sizeof(int32_t)), "allocating device memory"));

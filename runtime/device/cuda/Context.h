@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/device/Device.h"
+#include "runtime/device/cuda/Blas.h"
 #include "runtime/device/cuda/Driver.h"
 #include "runtime/device/cuda/Staging.h"
 
@@ -14,7 +15,7 @@ namespace sluice::cuda {
 /// time.
 class Context {
 public:
-  /// Errors: no such device.
+  /// With the cuBLASLt that SLUICE_CUBLASLT names ("none": none), else the driver's. Errors: no such device.
   static StatusOr<std::shared_ptr<Context>> create(std::shared_ptr<const Driver> driver, int ordinal);
   Context(const Context &) = delete;
   Context &operator=(const Context &) = delete;
@@ -39,6 +40,8 @@ public:
   /// Loads a module and its kernels. Errors: the driver refuses the module, or a kernel is not in it.
   Status loadModule(const std::string &bytes, const std::vector<std::string> &kernels);
 
+  /// cuBLASLt; null: the device's own kernel multiplies.
+  std::shared_ptr<const Blas> blas;
   CUstream stream = nullptr;
   CUdevice device = 0;
   int major = 0, minor = 0; // compute capability

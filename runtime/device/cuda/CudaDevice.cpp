@@ -19,6 +19,7 @@ struct ReadyLaunch {
   unsigned grid[3], threads;
   std::vector<std::byte> bytes;
   std::vector<void *> parameters;
+  std::shared_ptr<const BlasProduct> product; // instead of the kernel, where cuBLASLt computes it
 };
 
 class CudaProgram final : public DeviceProgram {
@@ -46,6 +47,7 @@ public:
       for (std::unique_ptr<CudaMemory> &memory : kernels[index].constants)
         constants.push_back(std::move(memory));
     }
+    SLUICE_ASSIGN_OR_RETURN(blasWorkspace, CudaMemory::allocate(context, blasBytes));
     return absl::OkStatus();
   }
 
@@ -90,17 +92,36 @@ private:
       ready.grid[i] = static_cast<unsigned>(launch.grid[i]);
     for (size_t place : launch.places)
       ready.parameters.push_back(ready.bytes.data() + place);
+    if (launch.product && context->blas)
+      chooseProduct(*launch.product, ready);
     commands[index].push_back(std::move(ready));
     return absl::OkStatus();
   }
 
+  void chooseProduct(const DenseProduct &product, ReadyLaunch &ready) {
+    CUdeviceptr places[4]; // C, A, B, bias
+    for (size_t i = 0; i < 4; ++i)
+      std::memcpy(&places[i], ready.parameters[i], sizeof places[i]);
+    if (places[3] == 0)
+      ready.product = context->blas->plan(product, places[0], places[1], places[2]);
+    if (ready.product)
+      blasBytes = std::max(blasBytes, Blas::workspaceBytes(*ready.product));
+  }
+
   Status enqueue(size_t index) {
     const Driver &api = context->api();
-    for (ReadyLaunch &launch : commands[index])
+    for (ReadyLaunch &launch : commands[index]) {
+      if (launch.product) {
+        SLUICE_RETURN_IF_ERROR(context->blas->enqueue(*launch.product,
+                                                      reinterpret_cast<CUdeviceptr>(blasWorkspace->address()),
+                                                      context->stream, names[index]));
+        continue;
+      }
       SLUICE_RETURN_IF_ERROR(api.check(api.launchKernel(launch.function, launch.grid[0], launch.grid[1],
                                                         launch.grid[2], launch.threads, 1, 1, 0,
                                                         context->stream, launch.parameters.data(), nullptr),
                                        names[index]));
+    }
     return absl::OkStatus();
   }
 
@@ -126,7 +147,8 @@ private:
   std::shared_ptr<Context> context;
   std::vector<std::string> names;
   std::vector<std::vector<ReadyLaunch>> commands;
-  std::unique_ptr<CudaMemory> workspace;
+  std::unique_ptr<CudaMemory> workspace, blasWorkspace;
+  uint64_t blasBytes = 0;
   std::vector<std::unique_ptr<CudaMemory>> constants;
   CUgraphExec replay = nullptr;
 };

@@ -58,6 +58,9 @@ public:
   /// driver's own addition, null with a real one.
   const char *(*explanation)() = nullptr;
 
+  /// The cuBLASLt that belongs to this driver: NVIDIA's, or the stand-in beside the simulated driver.
+  std::string blasLibrary;
+
   /// Opens `library` and initialises it. Errors (failure, one line): the library is not there, it lacks an
   /// entry point, or there is no device.
   static StatusOr<std::shared_ptr<const Driver>> open(const std::string &library);

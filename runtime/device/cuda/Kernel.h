@@ -2,9 +2,11 @@
 #pragma once
 
 #include "runtime/device/Arguments.h"
+#include "runtime/device/cuda/Blas.h"
 #include "runtime/device/cuda/Context.h"
 
 #include <cstring>
+#include <optional>
 #include <type_traits>
 
 namespace sluice::cuda {
@@ -50,6 +52,8 @@ public:
   std::vector<std::byte> bytes;             // of all parameters
   std::vector<size_t> places;               // where each begins
   std::vector<size_t> relocations, damages; // parameters that are addresses in the workspace, of the flag
+  /// The first four parameters are C, A, B and bias of this product, which cuBLASLt may compute instead.
+  std::optional<DenseProduct> product;
 };
 
 struct PreparedKernel {

@@ -58,12 +58,6 @@ namespace sluice::cuda {
 SLUICE_CUDA_KERNELS(SLUICE_CUDA_DECLARE)
 #undef SLUICE_CUDA_DECLARE
 
-/// Launches C[m, n] (+)= A B (+ bias): A by the strides of its rows and of the reduced dimension, B by those
-/// of its columns.
-struct DenseProduct {
-  int64_t m, n, k, rowA, depthA, columnB, depthB;
-  bool accumulate;
-};
 /// Appends the product's launch without its four leading pointers' values: the caller gives them, c, a, b,
 /// bias.
 Launch &launchProduct(PreparedKernel &kernel, const DenseProduct &product,

@@ -7,6 +7,7 @@ namespace sluice::cuda {
 Launch &launchProduct(PreparedKernel &kernel, const DenseProduct &product,
                       const std::function<void(Launch &)> &pointers) {
   Launch &launch = kernel.launch("gemm", ceilDivide(product.n, 64), ceilDivide(product.m, 64));
+  launch.product = product;
   pointers(launch);
   return launch.integer(product.m)
       .integer(product.n)

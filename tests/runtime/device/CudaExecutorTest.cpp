@@ -4,6 +4,7 @@
 #include "runtime/device/cuda/CudaDevice.h"
 #include "runtime/device/cuda/Driver.h"
 
+#include <cstdlib>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -104,6 +105,40 @@ TEST_F(CudaExecutor, ARunWaitsForNothingAndIsOneGraph) {
   ASSERT_TRUE((*memory)->read(128, result.data(), 24).ok());
   EXPECT_EQ(calls.streamWaits, 1);
   EXPECT_EQ(result, (std::vector<float>{1, 4, 2, 5, 3, 2}));
+}
+
+TEST_F(CudaExecutor, ProductsGoThroughCublasLtWhereItIs) {
+  for (const char *library : {"", "none"}) {
+    simulatorFunction<void()>("cudasimReset")();
+    if (*library)
+      ::setenv("SLUICE_CUBLASLT", library, 1);
+    StatusOr<std::unique_ptr<Device>> device = deviceWith(count);
+    ::unsetenv("SLUICE_CUBLASLT");
+    ASSERT_TRUE(device.ok()) << device.status();
+    loadLibrary(**device);
+    StatusOr<std::unique_ptr<DeviceMemory>> memory = (*device)->allocate(1024);
+    ASSERT_TRUE(memory.ok());
+    const Operand a{ElementType::F32, {2, 3}, 0, 0}, b{ElementType::F32, {3, 2}, 0, 64},
+        c{ElementType::F32, {2, 2}, 0, 128};
+    const std::vector<Command> commands = {{"gemm", "", {a, b}, {c}, {}, {}},
+                                           {"gemm", "", {a, b}, {c}, {{"accumulate", int64_t{1}}}, {0}}};
+    DeviceMemory *const arenas[] = {memory->get()};
+    StatusOr<std::unique_ptr<DeviceProgram>> program = (*device)->prepare(commands, arenas);
+    ASSERT_TRUE(program.ok()) << program.status();
+    const std::vector<float> values = {1, 2, 3, 4, 5, 6};
+    ASSERT_TRUE((*memory)->write(0, values.data(), 24).ok());
+    ASSERT_TRUE((*memory)->write(64, values.data(), 24).ok());
+    calls = {};
+    ASSERT_TRUE((*program)->execute().ok());
+    std::vector<float> result(4);
+    ASSERT_TRUE((*memory)->read(128, result.data(), 16).ok());
+    EXPECT_EQ(result, (std::vector<float>{44, 56, 98, 128})); // twice [[22, 28], [49, 64]]
+    EXPECT_EQ(calls.kernels, *library ? 2 : 0);
+  }
+  ::setenv("SLUICE_CUBLASLT", "/nowhere/libcublasLt.so", 1);
+  StatusOr<std::unique_ptr<Device>> device = deviceWith([](Driver &) {});
+  ::unsetenv("SLUICE_CUBLASLT");
+  EXPECT_NE(std::string(device.status().message()).find("no cuBLASLt"), std::string::npos) << device.status();
 }
 
 /// Memory that starts as zeros takes five staging parts of data and gives them back; whether they are whole.
