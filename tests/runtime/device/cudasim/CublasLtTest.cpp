@@ -46,11 +46,16 @@ protected:
     ASSERT_EQ(blas().cublasLtCreate(&handle), CUBLAS_STATUS_SUCCESS);
   }
   void TearDown() override {
+    forget();
+    blas().cublasLtDestroy(handle);
+  }
+  /// Destroys what prepare() made; null is fine.
+  void forget() {
     for (cublasLtMatrixLayout_t layout : layouts)
       blas().cublasLtMatrixLayoutDestroy(layout);
+    layouts.clear();
     blas().cublasLtMatmulDescDestroy(description);
     blas().cublasLtMatmulPreferenceDestroy(preference);
-    blas().cublasLtDestroy(handle);
   }
   cublasLtMatrixLayout_t layout(uint64_t rows, uint64_t columns, int64_t leading) {
     cublasLtMatrixLayout_t made = nullptr;
@@ -61,6 +66,7 @@ protected:
   }
   /// Makes everything a call needs; operands with values that are small whole numbers.
   void prepare(const Product &product) {
+    forget();
     blas().cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F);
     blas().cublasLtMatmulDescSetAttribute(description, CUBLASLT_MATMUL_DESC_TRANSA, &product.transposeA, 4);
     blas().cublasLtMatmulDescSetAttribute(description, CUBLASLT_MATMUL_DESC_TRANSB, &product.transposeB, 4);
