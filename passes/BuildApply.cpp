@@ -1,3 +1,5 @@
+#include "dialects/sluice/Notation.h"
+#include "passes/MaskSettings.h"
 #include "passes/Passes.h"
 #include "passes/Rewriting.h"
 
@@ -43,7 +45,7 @@ struct BuildApply : impl::BuildApplyBase<BuildApply> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     AdamWSettings settings;
-    if (failed(settings.read(module)))
+    if (failed(settings.read(module)) || failed(masks.read(module)))
       return signalPassFailure();
     SmallVector<StateOp> parameters = statesOf(module, "parameter");
     if (parameters.empty()) {
@@ -68,14 +70,28 @@ struct BuildApply : impl::BuildApplyBase<BuildApply> {
     setOrigin(norm, origin);
     for (auto [parameter, gradient] : llvm::zip(parameters, gradients)) {
       double decay = parameter.getDecay() ? settings.weightDecay : 0.0;
-      auto update =
-          AdamWOp::create(*builder, parameter.getLoc(), read(parameter, ""), read(parameter, ".exp_avg"),
-                          read(parameter, ".exp_avg_sq"), gradient, learningRate, step, tokens,
-                          norm.getNorm(), number(settings.beta1), number(settings.beta2),
-                          number(settings.epsilon), number(decay), number(settings.clip));
+      Value weights = read(parameter, ""), average = read(parameter, ".exp_avg"),
+            square = read(parameter, ".exp_avg_sq");
+      SmallVector<StringRef> suffixes = {"", ".exp_avg", ".exp_avg_sq", ".gradient"};
+      Operation *update;
+      if (StateOp mask = maskOf(parameter)) {
+        Value age = masks.ages ? read(parameter, ".age") : Value();
+        if (age)
+          suffixes.push_back(".age");
+        auto kept = ReadOp::create(*builder, parameter.getLoc(), mask.getType(), symbol(parameter, ".mask"));
+        setOrigin(kept, originFor(parameter));
+        update = MaskedAdamWOp::create(
+            *builder, parameter.getLoc(), weights, average, square, gradient, kept.getValue(), learningRate,
+            step, tokens, norm.getNorm(), age, number(settings.beta1), number(settings.beta2),
+            number(settings.epsilon), number(decay), number(settings.clip), number(masks.ramp));
+      } else {
+        update =
+            AdamWOp::create(*builder, parameter.getLoc(), weights, average, square, gradient, learningRate,
+                            step, tokens, norm.getNorm(), number(settings.beta1), number(settings.beta2),
+                            number(settings.epsilon), number(decay), number(settings.clip));
+      }
       setOrigin(update, originFor(parameter));
-      for (auto [suffix, value] :
-           llvm::zip(ArrayRef<StringRef>{"", ".exp_avg", ".exp_avg_sq", ".gradient"}, update->getResults()))
+      for (auto [suffix, value] : llvm::zip(suffixes, update->getResults()))
         setOrigin(WriteOp::create(*builder, parameter.getLoc(), symbol(parameter, suffix), value),
                   originFor(parameter));
     }
@@ -96,6 +112,20 @@ private:
         moment.setRole(role);
         moment.setCheckpoint((parameter.getCheckpoint() + "." + role).str());
       }
+    for (StateOp parameter : parameters) {
+      if (!masks.ages || !maskOf(parameter))
+        continue;
+      auto age = cast<StateOp>(builder.clone(*parameter.getOperation()));
+      age.setSymName((parameter.getSymName() + ".age").str());
+      age.setInitAttr(zero);
+      age.setRole("age");
+      age.setCheckpoint((parameter.getCheckpoint() + ".age").str());
+    }
+  }
+
+  StateOp maskOf(StateOp parameter) {
+    return SymbolTable::lookupNearestSymbolFrom<StateOp>(
+        parameter, StringAttr::get(&getContext(), maskName(parameter.getSymName())));
   }
 
   FlatSymbolRefAttr symbol(StateOp parameter, StringRef suffix) {
@@ -113,6 +143,7 @@ private:
                            "update");
   }
 
+  MaskSettings masks;
   std::optional<OpBuilder> builder;
 };
 

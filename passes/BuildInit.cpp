@@ -15,11 +15,23 @@ struct BuildInit : impl::BuildInitBase<BuildInit> {
     Type seedType = RankedTensorType::get({1}, IntegerType::get(&getContext(), 64));
     GraphOp init = createGraph(module, "init", {"seed"}, {seedType});
     auto builder = OpBuilder::atBlockEnd(init.getBlock());
-    for (StateOp state : module.getOps<StateOp>()) {
+    // Masks first: initial values are zero where a mask does not keep.
+    SmallVector<StateOp> states = statesOf(module, "mask");
+    for (StateOp state : module.getOps<StateOp>())
+      if (state.getRole() != "mask")
+        states.push_back(state);
+    llvm::DenseMap<StringRef, Value> masks; // by parameter
+    for (StateOp state : states) {
       OriginAttr origin = OriginAttr::get(&getContext(), state.getSymName(), originOf(state).getLayer(),
                                           state.getKind(), "initialize");
       Operation *value = initialValue(builder, state, init.getBlock()->getArgument(0));
       setOrigin(value, origin);
+      if (state.getRole() == "mask")
+        masks[state.getParameter()] = value->getResult(0);
+      if (Value mask = masks.lookup(state.getParameter()); mask && state.getRole() == "parameter") {
+        value = ApplyMaskOp::create(builder, state.getLoc(), value->getResult(0), mask);
+        setOrigin(value, origin);
+      }
       setOrigin(WriteOp::create(builder, state.getLoc(),
                                 FlatSymbolRefAttr::get(&getContext(), state.getSymName()),
                                 value->getResult(0)),
@@ -30,6 +42,9 @@ struct BuildInit : impl::BuildInitBase<BuildInit> {
 
 private:
   Operation *initialValue(OpBuilder &builder, StateOp state, Value seed) {
+    if (isa<RandomMaskAttr>(state.getInit()))
+      return RandomMaskOp::create(builder, state.getLoc(), seed, state.getSymNameAttr(),
+                                  TypeAttr::get(state.getType()));
     auto type = cast<RankedTensorType>(state.getType());
     if (auto fill = dyn_cast<FillAttr>(state.getInit()))
       return ConstantOp::create(builder, state.getLoc(),

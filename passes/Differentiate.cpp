@@ -133,6 +133,10 @@ private:
     for (int64_t index : differentiable.adjointReadsOperands())
       if (index < op->getNumOperands())
         allowed.insert(op->getOperand(index));
+    // A mask is data of the product, as a routing assignment is: the adjoint keeps the same weights.
+    for (Value operand : op->getOperands())
+      if (isa<MaskType>(operand.getType()))
+        allowed.insert(operand);
     for (int64_t index : differentiable.adjointReadsResults())
       allowed.insert(op->getResult(index));
     // Bodies of the dialect's ops read their own arguments only, so the op's operands are all it reads.

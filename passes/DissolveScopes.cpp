@@ -1,3 +1,5 @@
+#include "dialects/sluice/Dims.h"
+#include "dialects/sluice/Notation.h"
 #include "passes/Passes.h"
 #include "passes/Rewriting.h"
 
@@ -32,10 +34,27 @@ public:
 
   LogicalResult run(GraphOp graph) {
     ownParameters.clear();
-    return dissolve(*graph.getBlock(), Place());
+    if (failed(dissolve(*graph.getBlock(), Place())))
+      return failure();
+    return checkMaskedUses(graph);
   }
 
 private:
+  /// Weights that a mask drops are zero, so an op that reads them without the mask would mean something else.
+  LogicalResult checkMaskedUses(GraphOp graph) {
+    llvm::StringMap<Value> masks;
+    for (ReadOp read : graph.getBlock()->getOps<ReadOp>())
+      if (StateOp state = states.lookup(read.getState()); state && state.getRole() == "mask")
+        masks[state.getParameter()] = read.getValue();
+    for (ReadOp read : graph.getBlock()->getOps<ReadOp>())
+      if (Value mask = masks.lookup(read.getState()))
+        for (Operation *user : read.getValue().getUsers())
+          if (!llvm::is_contained(user->getOperands(), mask))
+            return user->emitError() << user->getName() << " reads the parameter '" << read.getState()
+                                     << "' without its mask; give it the mask too";
+    return success();
+  }
+
   LogicalResult dissolve(Block &block, const Place &place) {
     for (Operation &op : llvm::make_early_inc_range(block)) {
       if (auto scope = dyn_cast<ScopeOp>(op)) {
@@ -43,6 +62,9 @@ private:
           return failure();
       } else if (auto param = dyn_cast<ParamOp>(op)) {
         if (failed(replaceParam(param, place)))
+          return failure();
+      } else if (auto source = dyn_cast<ParamMaskOp>(op)) {
+        if (failed(replaceMask(source, place)))
           return failure();
       } else {
         setOrigin(&op, place.origin(op.getContext(), place.role));
@@ -79,13 +101,52 @@ private:
       state = createState(param, name, place);
     else if (state.getType() != param.getValue().getType() || state.getInit() != param.getInit())
       return param.emitError() << "parameter '" << name << "' differs between entry points";
-    builder.setInsertionPoint(param);
-    auto read = ReadOp::create(builder, param.getLoc(), param.getValue().getType(),
+    replaceByRead(
+        param, name,
+        place.origin(builder.getContext(), place.role.empty() ? param.getRole() : StringRef(place.role)));
+    return success();
+  }
+
+  void replaceByRead(Operation *source, StringRef name, OriginAttr origin) {
+    builder.setInsertionPoint(source);
+    auto read = ReadOp::create(builder, source->getLoc(), source->getResult(0).getType(),
                                FlatSymbolRefAttr::get(builder.getContext(), name));
-    setOrigin(read, place.origin(builder.getContext(),
-                                 place.role.empty() ? param.getRole() : StringRef(place.role)));
-    param.replaceAllUsesWith(read.getValue());
-    param.erase();
+    setOrigin(read, origin);
+    source->getResult(0).replaceAllUsesWith(read.getValue());
+    source->erase();
+  }
+
+  /// A mask belongs to a parameter of its scope, which comes first.
+  LogicalResult replaceMask(ParamMaskOp source, const Place &place) {
+    std::string parameter = place.nameOf(source.getParameter()), name = maskName(parameter);
+    StateOp weights = states.lookup(parameter);
+    if (!weights || !ownParameters.contains(parameter))
+      return source.emitError() << "the mask's parameter '" << parameter
+                                << "' must stand before it in the same scope";
+    MaskType type = source.getMask().getType();
+    if (type.getShape() != cast<RankedTensorType>(weights.getType()).getShape())
+      return source.emitError() << "the mask of '" << parameter << "' must have its shape "
+                                << shapeText(weights.getType()) << ", found " << type;
+    if (!ownParameters.insert(name).second)
+      return source.emitError() << "parameter '" << parameter << "' has two masks";
+    OriginAttr origin = originOf(weights);
+    StateOp &state = states[name];
+    if (!state) {
+      builder.setInsertionPointAfter(weights);
+      state = cast<StateOp>(builder.clone(*weights));
+      state.setSymName(name);
+      state.setType(type);
+      state.setInitAttr(RandomMaskAttr::get(builder.getContext()));
+      state.setRole("mask");
+      state.setParameter(parameter);
+      state.setCheckpoint(maskName(weights.getCheckpoint()));
+      state.setDecay(false);
+      if (Attribute target = source->getAttr("sluice.target"))
+        state->setAttr("sluice.target", target);
+    } else if (state.getType() != type) {
+      return source.emitError() << "the mask of '" << parameter << "' differs between entry points";
+    }
+    replaceByRead(source, name, withDirection(origin, "forward"));
     return success();
   }
 

@@ -65,6 +65,8 @@ bool matchForward(SwiGluOp swiglu, ExpertChain &chain, std::string &why) {
   chain.path = originOf(swiglu).getPath().str();
   if (gate.getBias() || up.getBias())
     return refuse(why, "gate or up has a bias");
+  if (gate.getMask() || up.getMask())
+    return refuse(why, "gate or up has a mask");
   if (gate == up || gate.getX() != up.getX() || gate.getRouting() != up.getRouting())
     return refuse(why, "gate and up do not read the same rows");
   auto dispatch = dispatchOf(gate.getX(), gate.getRouting());
@@ -93,6 +95,8 @@ bool requestDown(ExpertChain &chain, OutlineRequest &request, std::string &why) 
     return refuse(why, "no single product down follows the activation");
   if (down.getBias())
     return refuse(why, "down has a bias");
+  if (down.getMask())
+    return refuse(why, "down has a mask");
   auto combine = onlyUser<CombineOp>(down.getY(), [&](CombineOp op) {
     return op.getRows() == down.getY() && op.getRouting() == chain.routing;
   });

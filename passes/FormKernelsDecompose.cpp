@@ -109,7 +109,8 @@ std::string commandOf(Operation *op) {
 /// Whether the command that computes `value` can add it to a state instead (docs/commands.md: `accumulate`).
 bool canAccumulate(Value value) {
   std::string kind = commandOf(value.getDefiningOp());
-  bool able = llvm::is_contained({"gemm", "embedding_gradient", "grouped_weight_gradient", "grouped_sum",
+  bool able = llvm::is_contained({"gemm", "masked_weight_gradient", "embedding_gradient",
+                                  "grouped_weight_gradient", "masked_grouped_weight_gradient", "grouped_sum",
                                   "contract", "experts_down_weight_gradient", "experts_up_weight_gradient",
                                   "linear_cross_entropy_gradient", "gather_gradient"},
                                  kind);

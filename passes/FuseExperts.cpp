@@ -48,7 +48,7 @@ private:
     ExpertChain chain;
     std::string why;
     Location loc = swiglu.getLoc();
-    const bool trains = swiglu->getParentOfType<GraphOp>().getSymName() == "accumulate";
+    const bool trains = swiglu->getParentOfType<GraphOp>().getSymName().starts_with("accumulate");
     if (!matchForward(swiglu, chain, why)) {
       if (!why.empty())
         missed(loc, chain, "experts_up", why);

@@ -37,6 +37,16 @@ LogicalResult stackParameter(ParamOp param, RoutingType routing) {
   return success();
 }
 
+/// One mask an expert, in one value.
+LogicalResult stackMask(ParamMaskOp source, RoutingType routing) {
+  for (Operation *user : source.getMask().getUsers())
+    if (!isa<LinearOp>(user))
+      return user->emitError() << "the mask of parameter '" << source.getParameter()
+                               << "' exists once an expert, so only sluice.linear may use it";
+  source.getMask().setType(source.getMask().getType().stacked(routing.getExperts()));
+  return success();
+}
+
 LogicalResult openLinear(LinearOp linear, ExpertsOp experts) {
   bool ownWeight = isInside(linear.getWeight(), experts);
   if (linear.getBias() && ownWeight != isInside(linear.getBias(), experts))
@@ -57,15 +67,21 @@ LogicalResult openLinear(LinearOp linear, ExpertsOp experts) {
 
 LogicalResult open(ExpertsOp experts) {
   SmallVector<ParamOp> params;
+  SmallVector<ParamMaskOp> masks;
   SmallVector<LinearOp> linears;
   experts.walk([&](Operation *op) {
     if (auto param = dyn_cast<ParamOp>(op))
       params.push_back(param);
+    else if (auto mask = dyn_cast<ParamMaskOp>(op))
+      masks.push_back(mask);
     else if (auto linear = dyn_cast<LinearOp>(op))
       linears.push_back(linear);
   });
   for (ParamOp param : params)
     if (failed(stackParameter(param, cast<RoutingType>(experts.getRouting().getType()))))
+      return failure();
+  for (ParamMaskOp mask : masks)
+    if (failed(stackMask(mask, cast<RoutingType>(experts.getRouting().getType()))))
       return failure();
   for (LinearOp linear : linears)
     if (failed(openLinear(linear, experts)))

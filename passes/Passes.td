@@ -92,6 +92,14 @@ def BuildApply : Sluice_Pass<"build-apply"> {
   let description = "Settings come from the module's `sluice.training`; they are constants of the program.";
 }
 
+def BuildTopology : Sluice_Pass<"build-topology"> {
+  let summary = "Build @update_topology where masks move and, where they grow by gradient, @accumulate_dense";
+  let description = [{
+    What moves a mask and how comes from `sparsity` in the module's `sluice.training`. @accumulate_dense is @accumulate
+    with the whole gradients of masked parameters in `<parameter>.dense_gradient` beside those of kept weights.
+  }];
+}
+
 def BuildInit : Sluice_Pass<"build-init"> {
   let summary = "Build @init: initial values of every state";
 }
@@ -115,7 +123,7 @@ def SaveOrRecompute : Sluice_Pass<"save-or-recompute"> {
 }
 
 def LowerMasks : Sluice_Pass<"lower-masks"> {
-  let summary = "Choose kernels for masked products; masks are refused so far";
+  let summary = "Say by which kernel each masked product runs: masked dense so far";
 }
 
 // ---------------------------------------------------------------------------------------------------------------

@@ -33,8 +33,10 @@ void addDifferentiate(OpPassManager &manager) {
   manager.addPass(createBuildEval());
   // Creates the gradient states that apply reads.
   manager.addPass(createDifferentiate());
-  // Creates the moments; init must see every state, so it comes last.
+  // Creates the moments and ages.
   manager.addPass(createBuildApply());
+  // Reads them, and copies accumulate with its backward. init must see every state, so it comes last.
+  manager.addPass(createBuildTopology());
   manager.addPass(createBuildInit());
 }
 

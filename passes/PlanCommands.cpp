@@ -108,7 +108,7 @@ private:
   }
 
   static bool mayOverwrite(Operation *op, StringRef kind, Value state, Value result) {
-    if (kind == "adamw")
+    if (kind == "adamw" || kind == "masked_adamw" || kind == "update_mask")
       return true;
     auto kernel = dyn_cast<KernelOp>(op);
     if (!kernel || kind != "launch")

@@ -17,7 +17,7 @@ namespace {
 constexpr llvm::StringLiteral activationsArena = "activations", ioArena = "io";
 
 StringRef arenaOf(StateOp state) {
-  if (state.getRole() == "gradient")
+  if (state.getRole().ends_with("gradient"))
     return "gradients";
   return state.getRole() == "parameter" ? "parameters" : "optimizer";
 }

@@ -13,6 +13,8 @@ Value storageOf(Value value) {
 int64_t bytesOf(Type type) {
   if (auto routing = dyn_cast<RoutingType>(type))
     return routing.bufferSize() * 4;
+  if (auto mask = dyn_cast<MaskType>(type))
+    return mask.bufferBytes();
   auto tensor = cast<RankedTensorType>(type);
   return tensor.getNumElements() * ((tensor.getElementTypeBitWidth() + 7) / 8);
 }

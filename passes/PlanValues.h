@@ -12,7 +12,7 @@ namespace sluice {
 
 /// The value whose memory `value` is: reshapes are looked through.
 mlir::Value storageOf(mlir::Value value);
-/// Bytes of a tensor or of a routing buffer.
+/// Bytes of a tensor, of a routing buffer or of a mask's bits.
 int64_t bytesOf(mlir::Type type);
 /// Bytes rounded up to the alignment of slots, 64.
 inline int64_t alignedBytes(int64_t bytes) {

@@ -17,6 +17,8 @@ namespace {
 int64_t bytesOf(Value value) {
   if (auto routing = dyn_cast<RoutingType>(value.getType()))
     return 4 * routing.bufferSize();
+  if (auto mask = dyn_cast<MaskType>(value.getType()))
+    return mask.bufferBytes();
   auto tensor = cast<RankedTensorType>(value.getType());
   return tensor.getNumElements() * ((tensor.getElementTypeBitWidth() + 7) / 8);
 }
@@ -134,9 +136,13 @@ struct SaveOrRecompute : impl::SaveOrRecomputeBase<SaveOrRecompute> {
   using SaveOrRecomputeBase::SaveOrRecomputeBase;
 
   void runOnOperation() override {
-    GraphOp graph = findGraph(getOperation(), "accumulate");
-    if (!graph)
-      return;
+    for (StringRef name : {"accumulate", "accumulate_dense"})
+      if (GraphOp graph = findGraph(getOperation(), name))
+        decide(graph);
+  }
+
+private:
+  void decide(GraphOp graph) {
     SavePlan plan(graph);
     const int64_t limit = budget;
     const int64_t before = plan.savedBytes();
@@ -160,7 +166,6 @@ struct SaveOrRecompute : impl::SaveOrRecomputeBase<SaveOrRecompute> {
                                   << "; the rest is costly or must not be computed again";
   }
 
-private:
   void choose(SavePlan &plan, Operation *op, StringRef why) {
     emitRemark(op->getLoc()) << "computed again: " << op->getName() << " in '" << originOf(op).getPath()
                              << "', " << why << ", frees " << plan.gain(op) << " bytes";

@@ -46,7 +46,9 @@ std::string withoutOrigin(Operation *op) {
 
 std::string otherEntryPoint(Operation *op) {
   auto graph = dyn_cast<GraphOp>(op);
-  if (!graph || llvm::is_contained({"init", "accumulate", "apply", "eval", "logits"}, graph.getSymName()))
+  if (!graph || llvm::is_contained(
+                    {"init", "accumulate", "accumulate_dense", "apply", "update_topology", "eval", "logits"},
+                    graph.getSymName()))
     return "";
   return "'" + graph.getSymName().str() + "' is not an entry point";
 }
@@ -59,24 +61,19 @@ std::string otherFloat(Operation *op) {
   return found ? "computes in another format than float32" : "";
 }
 
-std::string masked(Operation *op) {
-  return anyType(op, [](Type type) { return isa<MaskType>(type); }) ? "has a mask" : "";
-}
-
 /// The table: what must no longer occur, phase by phase.
 constexpr Rule rules[] = {
     {Phase::Bind, namedDimension},
     {Phase::Flatten, gone<RepeatOp, ScopeOp, ExpertsOp>},
-    {Phase::Flatten, gone<ParamOp, AuxiliaryLossOp, ObserveOp>},
+    {Phase::Flatten, gone<ParamOp, ParamMaskOp, AuxiliaryLossOp, ObserveOp>},
     {Phase::Flatten, withoutOrigin},
     {Phase::Differentiate, otherEntryPoint},
     {Phase::Precision, otherFloat},
-    {Phase::LowerMasks, masked},
 };
 
 /// What must not occur yet.
 std::string tooEarly(Operation *op, Phase phase) {
-  if (phase < Phase::Differentiate && isa<WriteOp, AccumulateOp, AdamWOp>(op))
+  if (phase < Phase::Differentiate && isa<WriteOp, AccumulateOp, AdamWOp, MaskedAdamWOp, UpdateMaskOp>(op))
     return "belongs to differentiate or later";
   if (phase < Phase::FuseExperts && isa<KernelOp>(op))
     return "belongs to fuse-experts or later";

@@ -52,6 +52,9 @@ private:
     if (auto routing = dyn_cast<RoutingType>(type)) {
       place.type = ElementType::I32;
       place.shape = {routing.bufferSize()};
+    } else if (auto mask = dyn_cast<MaskType>(type)) {
+      place.type = ElementType::U8;
+      place.shape = {mask.bufferBytes()};
     } else {
       auto tensor = cast<RankedTensorType>(type);
       place.shape.assign(tensor.getShape().begin(), tensor.getShape().end());
@@ -81,6 +84,7 @@ private:
   Status addStates() {
     const std::map<std::string, TensorRole> roles = {{"parameter", TensorRole::Parameter},
                                                      {"gradient", TensorRole::Gradient},
+                                                     {"dense_gradient", TensorRole::Gradient},
                                                      {"exp_avg", TensorRole::ExpAvg},
                                                      {"exp_avg_sq", TensorRole::ExpAvgSq}};
     for (StateOp state : module.getOps<StateOp>()) {

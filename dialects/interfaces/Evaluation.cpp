@@ -26,6 +26,8 @@ Evaluation::Evaluation(mlir::Operation *op, llvm::ArrayRef<const HostTensor *> o
   for (mlir::Type type : op->getResultTypes()) {
     if (auto routing = llvm::dyn_cast<RoutingType>(type))
       results.emplace_back(llvm::ArrayRef<int64_t>{routing.bufferSize()});
+    else if (auto mask = llvm::dyn_cast<MaskType>(type))
+      results.emplace_back(mask.getShape());
     else
       results.emplace_back(llvm::cast<mlir::RankedTensorType>(type).getShape());
   }

@@ -11,7 +11,8 @@
 namespace sluice {
 
 /// A dense row-major tensor. Integers are stored as exact doubles. A routing value is the flat routing buffer
-/// of docs/commands.md: ids[T][K], slot_row[T][K], row_slot[R], offsets[E+1].
+/// of docs/commands.md: ids[T][K], slot_row[T][K], row_slot[R], offsets[E+1]. A mask is a tensor of its shape
+/// with 1 where a weight is kept and 0 elsewhere.
 struct HostTensor {
   llvm::SmallVector<int64_t> shape;
   std::vector<double> values;

@@ -19,6 +19,8 @@ namespace {
 int64_t bytesOf(Type type) {
   if (auto routing = dyn_cast<RoutingType>(type))
     return 4 * routing.bufferSize();
+  if (auto mask = dyn_cast<MaskType>(type))
+    return mask.bufferBytes();
   auto tensor = cast<RankedTensorType>(type);
   return tensor.getNumElements() * std::max<int64_t>(1, tensor.getElementTypeBitWidth() / 8);
 }

@@ -17,7 +17,7 @@ std::optional<std::vector<HostTensor>> evaluateCounting(Operation *op,
   }
   counting::Frame frame{op, operands, evaluation.takeResults()};
   if (counting::runPrimitive(frame) || counting::runDense(frame) || counting::runRouting(frame) ||
-      counting::runLoss(frame) || counting::runTraining(frame))
+      counting::runLoss(frame) || counting::runTraining(frame) || counting::runSparsity(frame))
     return std::move(frame.results);
   return std::nullopt;
 }

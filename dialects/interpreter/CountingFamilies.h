@@ -20,6 +20,7 @@ bool runDense(Frame &frame);
 bool runRouting(Frame &frame);
 bool runLoss(Frame &frame);
 bool runTraining(Frame &frame);
+bool runSparsity(Frame &frame);
 
 /// Softmax of a row: maximum, difference, exponential, sum, quotient a score. `target` may be `row`.
 void softmaxRow(const double *row, int64_t size, double *target);

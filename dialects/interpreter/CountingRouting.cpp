@@ -199,13 +199,16 @@ template <typename Body> void forEachRow(const RoutingView &routing, Body body) 
 void runGroupedLinear(GroupedLinearOp op, Frame &frame) {
   const RoutingView routing(frame.in(2), routingTypeOf(op.getRouting()));
   const HostTensor &x = frame.in(0), &weight = frame.in(1);
+  const HostTensor *mask = op.getMask() ? &frame.in(op.getBias() ? 4 : 3) : nullptr;
   const int64_t in = x.columns(), out = frame.out().columns();
   forEachRow(routing, [&](int64_t expert, int64_t row) {
     for (int64_t o = 0; o < out; ++o) {
       double &sum = frame.out()[row * out + o];
-      for (int64_t i = 0; i < in; ++i)
-        multiplyAdd(sum, x[row * in + i],
-                    weight[expert * in * out + (op.getTransposeWeight() ? i * out + o : o * in + i)]);
+      for (int64_t i = 0; i < in; ++i) {
+        const int64_t at = expert * in * out + (op.getTransposeWeight() ? i * out + o : o * in + i);
+        if (!mask || (*mask)[at] != 0)
+          multiplyAdd(sum, x[row * in + i], weight[at]);
+      }
       if (op.getBias())
         sum = (Scalar(sum) + frame.in(3)[expert * out + o]).value;
     }
@@ -219,7 +222,8 @@ void runGroupedWeightGradient(GroupedWeightGradientOp op, Frame &frame) {
   forEachRow(routing, [&](int64_t expert, int64_t row) {
     for (int64_t o = 0; o < out; ++o)
       for (int64_t i = 0; i < in; ++i)
-        multiplyAdd(frame.out()[(expert * out + o) * in + i], dy[row * out + o], x[row * in + i]);
+        if (!op.getMask() || frame.in(3)[(expert * out + o) * in + i] != 0)
+          multiplyAdd(frame.out()[(expert * out + o) * in + i], dy[row * out + o], x[row * in + i]);
   });
 }
 

@@ -31,6 +31,8 @@ std::string shapeText(llvm::ArrayRef<int64_t> shape) {
 
 /// Whether a host tensor can stand for a value of this type; scalars may come as [] or [1].
 bool fits(const HostTensor &tensor, Type type) {
+  if (auto mask = dyn_cast<MaskType>(type))
+    return llvm::ArrayRef<int64_t>(tensor.shape) == mask.getShape();
   auto expected = cast<RankedTensorType>(type);
   if (expected.getNumElements() == 1 && tensor.size() == 1)
     return true;
@@ -83,7 +85,9 @@ private:
 
   LogicalResult execute(Operation *op) {
     if (auto param = dyn_cast<ParamOp>(op))
-      return readParameter(param);
+      return readParameter(param, param.getName());
+    if (auto source = dyn_cast<ParamMaskOp>(op))
+      return readParameter(source, maskName(source.getParameter()));
     if (auto repeat = dyn_cast<RepeatOp>(op))
       return executeRepeat(repeat);
     if (auto scope = dyn_cast<ScopeOp>(op))
@@ -268,28 +272,30 @@ private:
                                << shapeText(tensor.shape);
   }
 
-  LogicalResult readParameter(ParamOp param) {
-    std::string name = joinPath(path, param.getName());
+  /// A parameter or its mask.
+  LogicalResult readParameter(Operation *param, llvm::StringRef ownName) {
+    std::string name = joinPath(path, ownName);
     HostTensor *state = findState(param, name);
     if (!state)
       return mlir::failure();
-    auto type = cast<RankedTensorType>(param.getValue().getType());
+    Type type = param->getResult(0).getType();
     if (!expert) {
       if (failed(checkShape(param, name, *state, type)))
         return mlir::failure();
-      set(param.getValue(), std::make_shared<HostTensor>(*state));
+      set(param->getResult(0), std::make_shared<HostTensor>(*state));
       return success();
     }
     // Stacked: one slice an expert.
-    const int64_t size = type.getNumElements();
-    if (state->shape.size() != static_cast<size_t>(type.getRank()) + 1 ||
-        llvm::ArrayRef<int64_t>(state->shape).drop_front() != type.getShape() ||
-        *expert >= state->shape.front())
+    auto mask = dyn_cast<MaskType>(type);
+    llvm::ArrayRef<int64_t> shape = mask ? mask.getShape() : cast<RankedTensorType>(type).getShape();
+    auto slice = std::make_shared<HostTensor>(shape);
+    const int64_t size = slice->size();
+    if (state->shape.size() != shape.size() + 1 ||
+        llvm::ArrayRef<int64_t>(state->shape).drop_front() != shape || *expert >= state->shape.front())
       return emitPlacedError(param) << "state '" << name << "' must be stacked, [experts] and "
                                     << sluice::shapeText(type) << ", found " << shapeText(state->shape);
-    auto slice = std::make_shared<HostTensor>(type.getShape());
     std::copy_n(state->values.begin() + *expert * size, size, slice->values.begin());
-    set(param.getValue(), std::move(slice));
+    set(param->getResult(0), std::move(slice));
     return success();
   }
 

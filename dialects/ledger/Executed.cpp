@@ -17,6 +17,16 @@ RoutingType routingOf(Operation *op) {
   return cast<RoutingType>(cast<GroupedWeightGradientOp>(op).getRouting().getType());
 }
 
+/// The mask of an op's product, or null.
+MaskType maskOf(Operation *op) {
+  if (isa<LinearOp, GroupedLinearOp, GroupedWeightGradientOp, MaskedInputGradientOp, MaskedWeightGradientOp>(
+          op))
+    for (Type type : op->getOperandTypes())
+      if (auto mask = dyn_cast<MaskType>(type))
+        return mask;
+  return {};
+}
+
 } // namespace
 
 Count attentionBlockScores(int64_t sequence, int64_t window) {
@@ -69,6 +79,11 @@ Count paddingOfProduct(Count contraction, Count rows, Count experts, int64_t pie
 
 ClassCounts executedCounts(Operation *op, const OpCounts &counts) {
   ClassCounts executed = counts.ideal;
+  // Masked products run densely: zeros are multiplied too.
+  if (MaskType mask = maskOf(op))
+    executed.contraction = executed.contraction / mask.getKept() * mask.matrixSize();
+  else if (isa<MaskedAdamWOp>(op))
+    executed = counts.dense;
   if (isa<GroupedLinearOp, GroupedWeightGradientOp>(op)) {
     RoutingType routing = routingOf(op);
     const Count rows = Count(routing.tokenCount()) * routing.getTopK();

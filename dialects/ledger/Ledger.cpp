@@ -31,8 +31,8 @@ namespace {
 
 /// Ops that only hold, name or hand on other ops' work.
 bool isStructural(Operation *op) {
-  return isa<GraphOp, ReturnOp, YieldOp, ParamOp, StateOp, ReadOp, WriteOp, RepeatOp, ScopeOp, ExpertsOp,
-             KernelOp, AuxiliaryLossOp, ObserveOp>(op) ||
+  return isa<GraphOp, ReturnOp, YieldOp, ParamOp, ParamMaskOp, StateOp, ReadOp, WriteOp, RepeatOp, ScopeOp,
+             ExpertsOp, KernelOp, AuxiliaryLossOp, ObserveOp>(op) ||
          op->getName().getDialectNamespace() == "plan";
 }
 
@@ -68,7 +68,7 @@ ParameterCounts countParameters(ModuleOp module) {
     bool isPositions = info.kind == "position", isEmbedding = info.kind == "embedding";
     bool isTable = isEmbedding || isPositions || info.kind == "head";
     counts.total += size;
-    counts.nonzero += size;
+    counts.nonzero += info.mask ? Count(info.mask.keptWeights()) : size;
     counts.active += active;
     counts.activeWithoutInputTable += (isEmbedding && !tied) || isPositions ? 0 : active;
     counts.nonEmbedding += isTable ? 0 : size;
@@ -145,7 +145,7 @@ private:
     if (isExpertsOwnLinear(op, place.experts)) {
       auto routing = cast<RoutingType>(ExpertsOp(place.experts).getRouting().getType());
       executed.contraction +=
-          paddingOfProduct(counts.ideal.contraction, Count(routing.tokenCount()) * routing.getTopK(),
+          paddingOfProduct(executed.contraction, Count(routing.tokenCount()) * routing.getTopK(),
                            routing.getExperts(), tiles::groupedRows);
       counts.dense = dividedBy(counts.dense.times(static_cast<Count>(routing.getExperts())),
                                static_cast<Count>(routing.getTopK()));

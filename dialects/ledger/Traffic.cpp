@@ -14,12 +14,9 @@ namespace {
 Count bytesOfType(Type type) {
   if (auto routing = dyn_cast<RoutingType>(type))
     return (Count(routing.tokenCount()) * routing.getTopK() * 3 + routing.getExperts() + 1) * 4;
+  if (auto mask = dyn_cast<MaskType>(type))
+    return mask.bufferBytes();
   Count elements = 1;
-  if (auto mask = dyn_cast<MaskType>(type)) {
-    for (int64_t size : mask.getShape())
-      elements *= size;
-    return (elements + 7) / 8;
-  }
   auto tensor = cast<RankedTensorType>(type);
   for (int64_t size : tensor.getShape())
     elements *= size;

@@ -22,7 +22,8 @@ def Sluice_Dialect : Dialect {
     **What a file holds.** A module with one `sluice.graph`, the model: its inputs are token ids and targets, its body is
     ops and three notations, `repeat` (layers), `scope` (names) and `experts` (a body written for one expert).
     After the *flatten* phase the notations are gone, parameters are module-level `sluice.state` symbols, and after
-    *differentiate* there is one graph an entry point (`init`, `accumulate`, `apply`, `eval`, `logits`).
+    *differentiate* there is one graph an entry point (`init`, `accumulate`, `apply`, `eval`, `logits` and, where masks move,
+    `update_topology`).
 
     **Dimensions.** Before *bind* a tensor's unknown sizes carry names in its encoding:
     `tensor<?x?x256xf32, #sluice.dims<batch, seq, _>>`. A name may be a product, `"2*batch*seq"`. Afterwards all is static.
@@ -35,7 +36,7 @@ def Sluice_Dialect : Dialect {
 
     Files: `Structure.td` (graph, parameters, notation), `Primitive.td` (map, reduce, contract, reshaping),
     `Dense.td` (embedding, linear, norms, attention), `Routing.td` (route, dispatch, experts' products, combine),
-    `Loss.td`, `Training.td` (optimizer and initial values).
+    `Loss.td`, `Training.td` (optimizer and initial values), `Sparsity.td` (masks).
   }];
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
@@ -73,6 +74,11 @@ def Sluice_FillAttr : Sluice_Attr<"Fill", "fill"> {
   let description = "Example: `#sluice.fill<1.0>`.";
   let parameters = (ins "::mlir::FloatAttr":$value);
   let assemblyFormat = "`<` $value `>`";
+}
+
+def Sluice_RandomMaskAttr : Sluice_Attr<"RandomMask", "random_mask"> {
+  let summary = "The initial value of a mask: a random one, keyed by the seed and the mask's name.";
+  let description = "Example: `#sluice.random_mask`. What is drawn says the op `random_mask`.";
 }
 
 def Sluice_OriginAttr : Sluice_Attr<"Origin", "origin"> {
@@ -117,11 +123,26 @@ def Sluice_Routing : Sluice_Type<"Routing", "routing"> {
 def Sluice_Mask : Sluice_Type<"Mask", "mask"> {
   let summary = "A set of kept weights of a parameter.";
   let description = [{
-    The place of sparse masks in the dialect: an optional operand of `linear` and `grouped_linear`. `pattern` is
-    unstructured, "n:m" or "block:RxC". Example: `!sluice.mask<[1024, 256], "unstructured">`.
+    `shape` is the parameter's: one matrix [out, in], or one an expert, [experts, out, in]. Each matrix keeps `kept` of
+    its weights; where a method changes that number (gradual pruning) it is the largest. `pattern` is "unstructured",
+    "n:m" (n of each m neighbours along the last axis) or "block:RxC" (whole blocks of R rows and C columns). In memory a
+    mask is one bit a weight, weight i in bit i % 8 of byte i / 8, up to a multiple of 8 bytes. The value has no gradient.
+    Example: `!sluice.mask<[1024, 256], kept = 26214, "unstructured">`.
   }];
-  let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::StringAttr":$pattern);
-  let assemblyFormat = "`<` `[` $shape `]` `,` $pattern `>`";
+  let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "int64_t":$kept, "::mlir::StringAttr":$pattern);
+  let assemblyFormat = "`<` `[` $shape `]` `,` `kept` `=` $kept `,` $pattern `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Weights of one matrix, and matrices.
+    int64_t matrixSize() const { return getShape().back() * getShape()[getShape().size() - 2]; }
+    int64_t matrices() const { return getShape().size() == 3 ? getShape().front() : 1; }
+    /// Kept weights of all matrices.
+    int64_t keptWeights() const { return getKept() * matrices(); }
+    /// Bytes of the bits in memory, a multiple of 8.
+    int64_t bufferBytes() const { return (matrixSize() * matrices() + 63) / 64 * 8; }
+    /// The same for an expert's matrix, `experts` times.
+    MaskType stacked(int64_t experts) const;
+  }];
 }
 
 // ---------------------------------------------------------------------------------------------------------------
@@ -138,6 +159,7 @@ def Sluice_IdTensor : Type<
     "ranked tensor of 32-bit ids", "::mlir::RankedTensorType">;
 def Sluice_AnyTensor : Type<CPred<"::llvm::isa<::mlir::RankedTensorType>($_self)">, "ranked tensor",
     "::mlir::RankedTensorType">;
+def Sluice_StateValue : AnyTypeOf<[Sluice_AnyTensor, Sluice_Mask]>;
 
 class Sluice_Op<string opMnemonic, list<Trait> traits = []> : Op<Sluice_Dialect, opMnemonic, traits>;
 

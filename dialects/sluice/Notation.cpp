@@ -1,7 +1,7 @@
 #include "dialects/sluice/Notation.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 
@@ -52,6 +52,10 @@ ParameterInfo parameterOf(StateOp state) {
 
 } // namespace
 
+std::string maskName(llvm::StringRef parameter) {
+  return (parameter + ".mask").str();
+}
+
 std::string joinPath(llvm::StringRef path, llvm::StringRef name) {
   if (path.empty() || name.empty())
     return (path + name).str();
@@ -96,18 +100,33 @@ void visitOps(Block &block, llvm::function_ref<void(Operation *, const OpPlace &
 
 std::vector<ParameterInfo> parametersOf(ModuleOp module) {
   std::vector<ParameterInfo> parameters;
-  for (auto state : module.getOps<StateOp>())
+  llvm::StringMap<size_t> seen; // index in `parameters`
+  auto add = [&](ParameterInfo info) {
+    if (seen.try_emplace(info.name, parameters.size()).second)
+      parameters.push_back(std::move(info));
+  };
+  auto addMask = [&](const std::string &parameter, MaskType mask) {
+    if (auto found = seen.find(parameter); found != seen.end())
+      parameters[found->second].mask = mask;
+  };
+  for (auto state : module.getOps<StateOp>()) {
     if (state.getRole() == "parameter")
-      parameters.push_back(parameterOf(state));
+      add(parameterOf(state));
+    else if (state.getRole() == "mask")
+      addMask(state.getParameter().str(), cast<MaskType>(state.getType()));
+  }
   if (!parameters.empty())
     return parameters;
-  llvm::StringSet<> seen;
   for (auto graph : module.getOps<GraphOp>())
     visitOps(*graph.getBlock(), [&](Operation *op, const OpPlace &place) {
       if (auto param = dyn_cast<ParamOp>(op)) {
-        ParameterInfo info = parameterOf(param, place);
-        if (seen.insert(info.name).second)
-          parameters.push_back(std::move(info));
+        add(parameterOf(param, place));
+      } else if (auto source = dyn_cast<ParamMaskOp>(op)) {
+        MaskType mask = source.getMask().getType();
+        if (place.experts)
+          mask =
+              mask.stacked(cast<RoutingType>(ExpertsOp(place.experts).getRouting().getType()).getExperts());
+        addMask(joinPath(place.path, source.getParameter()), mask);
       }
     });
   return parameters;

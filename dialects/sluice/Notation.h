@@ -39,7 +39,11 @@ struct ParameterInfo {
   bool decay = false;          // whether weight decay applies
   int64_t experts = 0;         // leading expert count, or 0
   int64_t active = 0;          // experts that a token uses, or 0
+  MaskType mask;               // of the whole tensor; null: every weight is kept
 };
+
+/// The name of a parameter's mask: the parameter's with `.mask`.
+std::string maskName(llvm::StringRef parameter);
 
 /// The parameters in order of first use: `sluice.state` symbols if there are any, else the `sluice.param` ops
 /// of all graphs under their full names (equal names are one parameter).

@@ -114,8 +114,9 @@ def Sluice_ObserveOp : Sluice_Op<"observe", []> {
 def Sluice_StateOp : Sluice_Op<"state", [Symbol]> {
   let summary = "A tensor that outlives a step: a parameter, its gradient sum, an optimizer moment.";
   let description = [{
-    Module-level; shared by all entry points. `role` is parameter, gradient, exp_avg or exp_avg_sq; `parameter` names the
-    parameter it belongs to (itself for a parameter); `kind` is the parameter's role in the model (embedding, attention,
+    Module-level; shared by all entry points. `role` is parameter, gradient, exp_avg or exp_avg_sq; of masked parameters
+    also mask (of mask type), age (steps since a weight was grown) or dense_gradient. `parameter` names the parameter it
+    belongs to (itself for a parameter); `kind` is the parameter's role in the model (embedding, attention,
     expert, ...). `experts` is the leading expert count of a stacked parameter, else 0; `active` the top_k of its routing.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type, AnyAttr:$init, StrAttr:$role, StrAttr:$parameter,
@@ -128,14 +129,14 @@ def Sluice_ReadOp : Sluice_Op<"read", [DeclareOpInterfaceMethods<MemoryEffectsOp
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "The present value of a state.";
   let arguments = (ins FlatSymbolRefAttr:$state);
-  let results = (outs Sluice_AnyTensor:$value);
+  let results = (outs Sluice_StateValue:$value);
   let assemblyFormat = "$state attr-dict `:` type($value)";
 }
 
 def Sluice_WriteOp : Sluice_Op<"write", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "Replaces a state's value.";
-  let arguments = (ins FlatSymbolRefAttr:$state, Sluice_AnyTensor:$value);
+  let arguments = (ins FlatSymbolRefAttr:$state, Sluice_StateValue:$value);
   let assemblyFormat = "$state `,` $value attr-dict `:` type($value)";
 }
 

@@ -2,6 +2,7 @@
 // plan of what differs from layer to layer, and the names of tensors in checkpoints.
 #pragma once
 
+#include "frontends/decoder/Sparsity.h"
 #include "runtime/support/Status.h"
 
 #include <cstdint>
@@ -146,6 +147,7 @@ struct DecoderConfig {
   double embeddingScale = 1;     // multiplies the embedding
   double logitSoftcap = 0;       // 0: none
   double initStandardDeviation = 0.02;
+  std::optional<Sparsity> sparsity; // masks of some weights
 
   bool transposedWeights = false; // weights are stored [in, out] (gpt2)
   CheckpointNames names;

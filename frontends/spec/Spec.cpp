@@ -1,5 +1,7 @@
 #include "frontends/spec/Spec.h"
 
+#include "frontends/decoder/Sparsity.h"
+
 #include "runtime/train/TrainingConfig.h"
 
 #include "llvm/ADT/Twine.h"
@@ -57,6 +59,16 @@ public:
         return fail(list.status());
       llvm::json::Array array;
       for (int64_t value : **list)
+        array.push_back(value);
+      object[name] = std::move(array);
+      break;
+    }
+    case SpecKind::TextList: {
+      auto list = tree.texts(key.path);
+      if (!list.ok())
+        return fail(list.status());
+      llvm::json::Array array;
+      for (const std::string &value : **list)
         array.push_back(value);
       object[name] = std::move(array);
       break;
@@ -168,6 +180,96 @@ void readModel(Reader &reader, const SpecTree &tree, DecoderConfig &decoder) {
   decoder.moe = moe;
 }
 
+/// Reads the section `sparsity` into the decoder, and what the run needs of it as JSON.
+llvm::json::Object readSparsity(Reader &reader, const SpecTree &tree, DecoderConfig &decoder) {
+  Sparsity sparsity;
+  llvm::json::Object object;
+  auto wrong = [&](llvm::StringRef key, auto &&...text) {
+    const std::string place = tree.place(key);
+    reader.fail(usageError(place, place.empty() ? "" : ": ", "'", key.str(), "': ", text...));
+  };
+  for (const char *key : {"sparsity.targets", "sparsity.density"})
+    reader.require(key);
+  std::string density, distribution = "uniform", method = "static", drop = "magnitude", every = "100", grow;
+  if (auto targets = tree.texts("sparsity.targets"); targets.ok() && *targets)
+    sparsity.targets = **targets;
+  reader.read("sparsity.density", density);
+  reader.read("sparsity.distribution", distribution);
+  reader.read("sparsity.method", method);
+  reader.read("sparsity.update.drop", drop);
+  reader.read("sparsity.update.grow", grow);
+  reader.read("sparsity.update.every", every);
+  if (!reader.status().ok())
+    return object;
+  const std::optional<Ratio> exact = parseDecimal(density);
+  if (!exact || exact->numerator < 1 || exact->numerator > exact->denominator)
+    wrong("sparsity.density", "expected a decimal number above 0 and at most 1, found '", density, "'");
+  else
+    sparsity.density = *exact;
+  sparsity.distribution = distribution == "erk" ? Distribution::Erk : Distribution::Uniform;
+  const char *ratioKey = "sparsity.distribution.attention_to_mlp";
+  if (std::string text; tree.has(ratioKey)) {
+    reader.read(ratioKey, text);
+    const std::optional<Ratio> ratio = parseDecimal(text);
+    sparsity.distribution = Distribution::AttentionToMlp;
+    if (!ratio || ratio->numerator < 1)
+      wrong(ratioKey, "expected a positive decimal number, found '", text, "'");
+    else
+      sparsity.attentionToMlp = *ratio;
+    object["attention_to_mlp"] = text;
+    distribution = "attention_to_mlp";
+  }
+  int64_t n = 0, m = 0;
+  reader.read("sparsity.pattern.n", n);
+  reader.read("sparsity.pattern.m", m);
+  if (tree.has("sparsity.pattern.n") || tree.has("sparsity.pattern.m")) {
+    if (n < 1 || m < n)
+      wrong("sparsity.pattern.n", "expected n of m with 1 <= n <= m, found ", n, " of ", m);
+    else if (sparsity.density.numerator * m != sparsity.density.denominator * n)
+      wrong("sparsity.density", "expected ", n, "/", m, ", which the pattern keeps, found '", density, "'");
+    sparsity.pattern = concat(n, ":", m);
+  }
+  if (auto block = tree.integers("sparsity.pattern.block"); block.ok() && *block) {
+    if ((*block)->size() != 2 || (**block)[0] < 1 || (**block)[1] < 1)
+      wrong("sparsity.pattern.block", "expected two positive sizes, [rows, columns], found another list");
+    else
+      sparsity.pattern = concat("block:", (**block)[0], "x", (**block)[1]);
+  }
+  if (method != "static" && sparsity.pattern != "unstructured")
+    wrong("sparsity.method", "expected static with the pattern ", sparsity.pattern, ", found '", method,
+          "'; only unstructured masks move");
+  if (drop == "soft")
+    wrong("sparsity.update.drop", "expected magnitude or signed, found 'soft', which is not there yet");
+  const std::string ownGrowth = method == "rigl" ? "gradient" : method == "set" ? "random" : "none";
+  if (!grow.empty() && ownGrowth == "none")
+    wrong("sparsity.update.grow", "expected no growth with the method ", method, ", found '", grow, "'");
+  llvm::StringRef steps = llvm::StringRef(every).trim();
+  steps.consume_back("steps");
+  int64_t interval = 0;
+  if (steps.trim().getAsInteger(10, interval) || interval < 1)
+    wrong("sparsity.update.every", "expected at least 1 step, e.g. 100 steps, found '", every, "'");
+  sparsity.gradual = method == "gradual";
+  llvm::json::Array targets;
+  for (const std::string &target : sparsity.targets)
+    targets.push_back(target);
+  object["targets"] = std::move(targets);
+  object["density"] = density, object["distribution"] = distribution, object["pattern"] = sparsity.pattern;
+  object["method"] = method, object["drop"] = drop, object["every"] = interval;
+  object["grow"] = grow.empty() ? ownGrowth : grow;
+  for (auto [key, name] : {std::pair("sparsity.update.fraction.start", "start"),
+                           {"sparsity.update.fraction.end", "end"},
+                           {"sparsity.update.fraction.schedule", "schedule"},
+                           {"sparsity.update.until", "until"},
+                           {"sparsity.regrown.step", "restart"},
+                           {"sparsity.regrown.ramp", "ramp"}})
+    if (tree.has(key))
+      reader.copyAs(object, *findSpecKey(key), name);
+  if (tree.has("sparsity.regrown.ramp") && !tree.has("sparsity.regrown.step"))
+    wrong("sparsity.regrown.ramp", "expected sparsity.regrown.step beside it, found none");
+  decoder.sparsity = std::move(sparsity);
+  return object;
+}
+
 llvm::json::Object readTraining(Reader &reader, const SpecTree &tree, Spec &spec) {
   reader.read("train.batch", spec.batch);
   reader.read("train.seq", spec.sequence);
@@ -205,6 +307,8 @@ StatusOr<Spec> readSpec(const std::string &path, const std::vector<std::string> 
   spec.vocabularyFromData = vocabularyFrom == "data";
   readModel(reader, tree, spec.decoder);
   spec.training = readTraining(reader, tree, spec);
+  if (tree.hasSection("sparsity"))
+    spec.training["sparsity"] = readSparsity(reader, tree, spec.decoder);
   if (!reader.status().ok()) {
     std::string message(reader.status().message());
     return llvm::StringRef(message).starts_with("key '") ? usageError(path, ": ", message) : reader.status();

@@ -79,6 +79,36 @@ constexpr SpecKey keys[] = {
     {"schedule.decay", SpecKind::Number, "0.2", "share of the horizon in which wsd decays", ""},
     {"schedule.decay_shape", SpecKind::Choice, "1-sqrt", "shape of wsd's decay", "linear|1-sqrt"},
 
+    {"sparsity.targets", SpecKind::TextList, "",
+     "weights that are masked: roles (attention, mlp, experts, shared) or names with *", ""},
+    {"sparsity.density", SpecKind::Number, "", "share of kept weights of the targets together", ""},
+    {"sparsity.distribution", SpecKind::Choice, "uniform", "how densities differ between layers",
+     "uniform|erk"},
+    {"sparsity.distribution.attention_to_mlp", SpecKind::Number, "",
+     "instead: density of attention over density of all other targets", ""},
+    {"sparsity.pattern", SpecKind::Choice, "unstructured", "which sets of weights are kept", "unstructured"},
+    {"sparsity.pattern.n", SpecKind::Integer, "", "instead: n of m neighbours along the inputs", ""},
+    {"sparsity.pattern.m", SpecKind::Integer, "", "see n", ""},
+    {"sparsity.pattern.block", SpecKind::IntegerList, "", "instead: whole blocks, [rows, columns]", ""},
+    {"sparsity.method", SpecKind::Choice, "static", "how masks move", "static|set|rigl|gradual"},
+    {"sparsity.update.every", SpecKind::IntegerOrText, "100 steps",
+     "steps between updates of the masks (100 or 100 steps)", ""},
+    {"sparsity.update.fraction.start", SpecKind::Number, "0.1",
+     "share of kept weights that the first update replaces", ""},
+    {"sparsity.update.fraction.end", SpecKind::Number, "0.005", "and the last one", ""},
+    {"sparsity.update.fraction.schedule", SpecKind::Choice, "cosine", "between them",
+     "cosine|linear|constant"},
+    {"sparsity.update.until", SpecKind::Number, "1", "share of the horizon after which masks stay", ""},
+    {"sparsity.update.drop", SpecKind::Choice, "magnitude",
+     "which weights go: the smallest, or the smallest of each sign", "magnitude|signed|soft"},
+    {"sparsity.update.grow", SpecKind::Choice, "random (set), gradient (rigl)", "which weights come",
+     "random|gradient"},
+    {"sparsity.regrown.value", SpecKind::Choice, "zero", "value of a grown weight", "zero"},
+    {"sparsity.regrown.moments", SpecKind::Choice, "zero", "its moments", "zero"},
+    {"sparsity.regrown.step", SpecKind::Integer, "the run's step",
+     "its step in the optimizer's corrections; with it every weight counts its own steps", ""},
+    {"sparsity.regrown.ramp", SpecKind::Integer, "0", "steps over which its first moment is damped", ""},
+
     {"train.batch", SpecKind::Integer, "8", "sequences of a micro-batch (the bound dimension `batch`)", ""},
     {"train.seq", SpecKind::Integer, "256", "tokens of a sequence (the bound dimension `seq`)", ""},
     {"train.batch_tokens", SpecKind::Integer, "batch * seq", "tokens of an optimizer step", ""},
@@ -152,6 +182,8 @@ std::string expectedText(const SpecKey &key) {
     return "a text";
   case SpecKind::IntegerList:
     return "a list of integers ([1M, 2M])";
+  case SpecKind::TextList:
+    return "a list of names ([attention, mlp])";
   case SpecKind::IntegerOrText:
     return key.description.str();
   case SpecKind::Choice: {

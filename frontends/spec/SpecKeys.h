@@ -18,6 +18,7 @@ enum class SpecKind {
   Text,
   Choice,        // one of `choices`
   IntegerList,   // [1M, 2M]
+  TextList,      // [attention, mlp]
   IntegerOrText, // a number of tokens, a share such as 2%, or a named rule
 };
 

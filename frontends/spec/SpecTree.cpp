@@ -44,6 +44,10 @@ Status refuseAliases(const std::string &bytes, const std::string &path) {
   return absl::OkStatus();
 }
 
+bool isList(const SpecKey &key) {
+  return key.kind == SpecKind::IntegerList || key.kind == SpecKind::TextList;
+}
+
 } // namespace
 
 StatusOr<SpecTree> SpecTree::read(const std::string &path) {
@@ -107,7 +111,7 @@ Status SpecTree::readInto(const std::string &path, int depth) {
             return usageError(place, ": '", key, "': expected a list of plain values");
           value.scalars.push_back(element.Scalar());
         }
-        if (findSpecKey(key)->kind != SpecKind::IntegerList)
+        if (!isList(*findSpecKey(key)))
           return usageError(place, ": '", key, "': expected ", expectedText(*findSpecKey(key)),
                             ", found a list");
       } else {
@@ -144,7 +148,7 @@ Status SpecTree::set(const std::string &assignment) {
   SpecValue value;
   value.place = place;
   llvm::StringRef text = llvm::StringRef(assignment).drop_front(equals + 1).trim();
-  if (findSpecKey(key)->kind == SpecKind::IntegerList && text.consume_front("[") && text.consume_back("]")) {
+  if (isList(*findSpecKey(key)) && text.consume_front("[") && text.consume_back("]")) {
     llvm::SmallVector<llvm::StringRef> parts;
     text.split(parts, ',');
     for (llvm::StringRef part : parts)
@@ -214,6 +218,13 @@ StatusOr<std::optional<std::string>> SpecTree::text(llvm::StringRef path) const 
       return wrongValue(path, text);
   }
   return text;
+}
+
+StatusOr<std::optional<std::vector<std::string>>> SpecTree::texts(llvm::StringRef path) const {
+  auto found = values.find(path.str());
+  if (found == values.end())
+    return std::nullopt;
+  return found->second.scalars;
 }
 
 StatusOr<std::optional<std::vector<int64_t>>> SpecTree::integers(llvm::StringRef path) const {

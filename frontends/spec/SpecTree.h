@@ -37,6 +37,7 @@ public:
   StatusOr<std::optional<bool>> boolean(llvm::StringRef path) const;
   StatusOr<std::optional<std::string>> text(llvm::StringRef path) const;
   StatusOr<std::optional<std::vector<int64_t>>> integers(llvm::StringRef path) const;
+  StatusOr<std::optional<std::vector<std::string>>> texts(llvm::StringRef path) const;
   /// Where the key was written, for messages about several keys; empty if it was not.
   std::string place(llvm::StringRef path) const;
 

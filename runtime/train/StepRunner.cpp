@@ -84,14 +84,14 @@ Status StepRunner::diverged(const std::string &what) const {
       "; lower train.lr or optimizer.clip, or look at the data of this step");
 }
 
-Status StepRunner::readOutputs(double counted, StepSums &sums) {
+Status StepRunner::readOutputs(std::string_view entry, double counted, StepSums &sums) {
   for (AuxiliarySum &loss : sums.auxiliary) {
-    SLUICE_ASSIGN_OR_RETURN(float value, session->scalarOutput("accumulate", loss.output));
+    SLUICE_ASSIGN_OR_RETURN(float value, session->scalarOutput(entry, loss.output));
     loss.weightedSum += counted * value;
   }
   for (RoutingSum &layer : sums.routing) {
     absl::Span<float> values(statistics.data(), layer.sums.size());
-    SLUICE_RETURN_IF_ERROR(session->getOutput<float>("accumulate", layer.output, values));
+    SLUICE_RETURN_IF_ERROR(session->getOutput<float>(entry, layer.output, values));
     for (size_t index = 0; index < values.size(); ++index)
       layer.sums[index] += values[index];
   }
@@ -100,22 +100,46 @@ Status StepRunner::readOutputs(double counted, StepSums &sums) {
 
 Status StepRunner::accumulate(const WindowStream &stream, uint64_t firstWindow, int64_t step,
                               StepSums &sums) {
+  const std::string_view entry = masks.needsDenseGradients(step) ? "accumulate_dense" : "accumulate";
   for (int64_t micro = 0; micro < count; ++micro) {
     stream.batch(firstWindow + static_cast<uint64_t>(micro * shape.batch), static_cast<uint64_t>(shape.batch),
                  tokens.data(), targets.data());
-    SLUICE_RETURN_IF_ERROR(session->setInput<int32_t>("accumulate", "tokens", tokens));
-    SLUICE_RETURN_IF_ERROR(session->setInput<int32_t>("accumulate", "targets", targets));
-    SLUICE_RETURN_IF_ERROR(session->run("accumulate"));
-    SLUICE_ASSIGN_OR_RETURN(float loss, session->scalarOutput("accumulate", "loss_sum"));
-    SLUICE_ASSIGN_OR_RETURN(float counted, session->scalarOutput("accumulate", "tokens"));
+    SLUICE_RETURN_IF_ERROR(session->setInput<int32_t>(entry, "tokens", tokens));
+    SLUICE_RETURN_IF_ERROR(session->setInput<int32_t>(entry, "targets", targets));
+    SLUICE_RETURN_IF_ERROR(session->run(entry));
+    SLUICE_ASSIGN_OR_RETURN(float loss, session->scalarOutput(entry, "loss_sum"));
+    SLUICE_ASSIGN_OR_RETURN(float counted, session->scalarOutput(entry, "tokens"));
     if (!std::isfinite(loss))
       return diverged(
           concat("step ", step, ", micro-batch ", micro, ": expected a finite loss, found ", loss));
     sums.nats += loss;
     sums.targets += counted;
-    SLUICE_RETURN_IF_ERROR(readOutputs(counted, sums));
+    SLUICE_RETURN_IF_ERROR(readOutputs(entry, counted, sums));
   }
   return absl::OkStatus();
+}
+
+Status StepRunner::updateMasks(const MaskSchedule &schedule, int64_t seed) {
+  const Session &readable = *session;
+  for (const char *name : {"seed", "step", "amount"}) {
+    SLUICE_ASSIGN_OR_RETURN(const Operand *input, readable.input("update_topology", name));
+    if (input->type != ElementType::I64 || input->elements() != 1)
+      return badInputError("entry point 'update_topology', '", name, "': expected one i64, found ",
+                           input->elements(), " of ", elementTypeName(input->type),
+                           "; compile the model again");
+  }
+  masks = schedule;
+  maskSeed = seed;
+  return absl::OkStatus();
+}
+
+Status StepRunner::updateTopology(int64_t step) {
+  const int64_t amount = masks.amount(step);
+  for (auto [name, value] :
+       {std::pair<const char *, const int64_t *>("seed", &maskSeed), {"step", &step}, {"amount", &amount}})
+    SLUICE_RETURN_IF_ERROR(
+        session->setInput<int64_t>("update_topology", name, absl::MakeConstSpan(value, 1)));
+  return session->run("update_topology");
 }
 
 Status StepRunner::run(const WindowStream &stream, uint64_t firstWindow, int64_t step, double learningRate,
@@ -140,6 +164,8 @@ Status StepRunner::run(const WindowStream &stream, uint64_t firstWindow, int64_t
     SLUICE_RETURN_IF_ERROR(accumulate(stream, firstWindow, step, again));
     return diverged(concat("step ", step, ": expected a finite gradient norm, found ", norm));
   }
+  if (masks.isDue(step))
+    SLUICE_RETURN_IF_ERROR(updateTopology(step));
   sums.gradientNorm = norm / counted;
   ++sums.steps;
   return absl::OkStatus();

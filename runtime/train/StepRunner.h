@@ -4,6 +4,7 @@
 #include "runtime/data/Windows.h"
 #include "runtime/executor/Session.h"
 #include "runtime/train/Evaluate.h"
+#include "runtime/train/MaskSchedule.h"
 
 #include <cstdint>
 #include <string>
@@ -46,6 +47,10 @@ public:
   /// contract is missing (bad input); batchTokens is not a multiple of batch x seq (usage).
   static StatusOr<StepRunner> create(Session &session, int64_t batchTokens);
 
+  /// Masks are updated after steps as `schedule` says; `seed` keys the weights that grow. Errors (bad input):
+  /// the executable has no entry point for it.
+  Status updateMasks(const MaskSchedule &schedule, int64_t seed);
+
   int64_t microBatches() const { return count; }
   /// Windows of one step: micro-batches x batch.
   uint64_t windows() const { return static_cast<uint64_t>(count * shape.batch); }
@@ -63,7 +68,8 @@ public:
 private:
   explicit StepRunner(Session &session) : session(&session) {}
   Status accumulate(const WindowStream &stream, uint64_t firstWindow, int64_t step, StepSums &sums);
-  Status readOutputs(double targets, StepSums &sums);
+  Status readOutputs(std::string_view entry, double targets, StepSums &sums);
+  Status updateTopology(int64_t step);
   Status diverged(const std::string &what) const;
 
   Session *session;
@@ -72,6 +78,8 @@ private:
   std::vector<int32_t> tokens, targets;
   std::vector<float> statistics; // room for the largest routing output
   StepSums names;
+  MaskSchedule masks;
+  int64_t maskSeed = 0;
 };
 
 } // namespace sluice

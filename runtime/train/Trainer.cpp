@@ -100,6 +100,8 @@ private:
     SLUICE_ASSIGN_OR_RETURN(
         Schedule made_, Schedule::create(config.schedule, config.learningRate, horizon, config.batchTokens));
     schedule.emplace(made_);
+    if (config.masks.method != MaskScheduleOptions::Method::Static && session->has("update_topology"))
+      SLUICE_RETURN_IF_ERROR(runner->updateMasks(MaskSchedule(config.masks, horizon), config.seed));
     lastStep = horizon;
     if (options.stopAfterTokens) // 0: initial weights are evaluated and saved
       lastStep = std::min(lastStep, config.stepsFor(*options.stopAfterTokens));

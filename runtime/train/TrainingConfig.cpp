@@ -14,7 +14,7 @@ using nlohmann::json;
 
 const std::vector<std::string> sectionKeys = {"batch_tokens", "tokens",     "lr",     "seed",
                                               "optimizer",    "schedule",   "losses", "data",
-                                              "evaluation",   "checkpoint", "log"};
+                                              "evaluation",   "checkpoint", "log",    "sparsity"};
 
 Status checkKeys(const json &object, const std::vector<std::string> &known, const std::string &path) {
   if (!object.is_object())
@@ -176,12 +176,38 @@ Status readLosses(const json &object, TrainingConfig &config) {
   return absl::OkStatus();
 }
 
+Status readMasks(const json &object, MaskScheduleOptions &masks) {
+  SLUICE_RETURN_IF_ERROR(
+      checkKeys(object,
+                {"targets", "density", "distribution", "attention_to_mlp", "pattern", "method", "every",
+                 "start", "end", "schedule", "until", "drop", "grow", "restart", "ramp"},
+                "sparsity"));
+  Section section(object, "sparsity");
+  int grow = -1;
+  SLUICE_RETURN_IF_ERROR(section.choice("method", {"static", "set", "rigl", "gradual"}, masks.method));
+  SLUICE_RETURN_IF_ERROR(section.count("every", masks.everySteps, 1));
+  SLUICE_RETURN_IF_ERROR(section.number("start", masks.start));
+  SLUICE_RETURN_IF_ERROR(section.number("end", masks.end));
+  SLUICE_RETURN_IF_ERROR(section.choice("schedule", {"cosine", "linear", "constant"}, masks.shape));
+  SLUICE_RETURN_IF_ERROR(section.number("until", masks.until));
+  SLUICE_RETURN_IF_ERROR(section.choice("grow", {"random", "gradient", "none"}, grow));
+  masks.byGradient = grow < 0 ? masks.method == MaskScheduleOptions::Method::Rigl : grow == 1;
+  for (auto [key, value] : {std::pair("start", masks.start), {"end", masks.end}})
+    if (!(value >= 0 && value <= 1))
+      return usageError("sparsity.update.fraction.", key, ": expected a share between 0 and 1, found ",
+                        value);
+  if (!(masks.until > 0 && masks.until <= 1))
+    return usageError("sparsity.update.until: expected a share of the horizon above 0 and at most 1, found ",
+                      masks.until);
+  return absl::OkStatus();
+}
+
 /// Applies "train.lr=3e-4" or "schedule.kind=linear" to the training section.
 Status applySetting(json &section, const std::string &setting) {
   size_t equals = setting.find('=');
   std::string path = setting.substr(0, equals);
   std::string head = path.substr(0, path.find('.'));
-  if (head == "optimizer" || head == "losses")
+  if (head == "optimizer" || head == "losses" || head == "sparsity")
     return usageError("--set: expected a key that is not compiled into the program, found '", path,
                       "'; change the spec and compile again");
   static const std::vector<std::string> open = {"train",      "schedule",   "data",
@@ -225,7 +251,7 @@ json resolve(const TrainingConfig &config, const json &section) {
     warmup = static_cast<int64_t>(schedule.warmup.amount);
     break;
   }
-  return {
+  json resolved = {
       {"batch_tokens", config.batchTokens},
       {"tokens", config.tokens},
       {"lr", config.learningRate},
@@ -251,6 +277,9 @@ json resolve(const TrainingConfig &config, const json &section) {
       {"checkpoint", {{"every_steps", config.checkpointEverySteps}, {"keep", config.keepCheckpoints}}},
       {"log", {{"every_steps", config.logEverySteps}}},
   };
+  if (auto sparsity = section.find("sparsity"); sparsity != section.end())
+    resolved["sparsity"] = *sparsity;
+  return resolved;
 }
 
 } // namespace
@@ -288,6 +317,8 @@ StatusOr<TrainingConfig> readTrainingConfig(const std::string &text, const Train
 
   if (const json *schedule = top.find("schedule"))
     SLUICE_RETURN_IF_ERROR(readSchedule(*schedule, config.schedule));
+  if (const json *sparsity = top.find("sparsity"))
+    SLUICE_RETURN_IF_ERROR(readMasks(*sparsity, config.masks));
   if (const json *data = top.find("data"))
     SLUICE_RETURN_IF_ERROR(readData(*data, config));
   if (const json *evaluation = top.find("evaluation"))

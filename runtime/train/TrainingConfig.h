@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/data/Windows.h"
+#include "runtime/train/MaskSchedule.h"
 #include "runtime/train/Schedule.h"
 
 #include <cstdint>
@@ -19,6 +20,7 @@ struct TrainingConfig {
   double learningRate = 0; // peak
   int64_t seed = 1;        // of the initial weights
   ScheduleOptions schedule;
+  MaskScheduleOptions masks;
 
   WindowMode mode = WindowMode::Concatenate;
   uint64_t uniqueTokens = 0; // 0: all

@@ -48,6 +48,9 @@ void checkReads(Operation *forward, llvm::ArrayRef<Operation *> added, Frame &fr
     allowed.insert(forward->getOperand(index));
   for (int64_t index : differentiable.adjointReadsResults())
     allowed.insert(forward->getResult(index));
+  for (Value operand : forward->getOperands())
+    if (isa<MaskType>(operand.getType()))
+      allowed.insert(operand);
   for (OpResult result : forward->getResults())
     if (Value cotangent = frame.cotangent(result.getResultNumber()))
       allowed.insert(cotangent);

@@ -1,4 +1,5 @@
 // The products of experts: grouped_linear and its gradients, one product an expert over its rows.
+#include "dialects/sluice/ops/MaskRules.h"
 #include "dialects/sluice/ops/Place.h"
 #include "dialects/sluice/ops/RoutingBuffer.h"
 
@@ -9,10 +10,14 @@ using namespace mlir;
 namespace sluice {
 namespace {
 
-/// Useful work reads each routed row once; dense work sends every token through every expert.
-OpCounts groupedCounts(RoutingType routing, const ClassCounts &perRow) {
+/// Useful work reads each routed row once, and of its expert's weights those that the mask keeps; dense work
+/// sends every token through every expert.
+OpCounts groupedCounts(RoutingType routing, const ClassCounts &perRow, Value mask = {}) {
   OpCounts counts;
-  counts.ideal = perRow.times(Count(routing.tokenCount()) * routing.getTopK());
+  ClassCounts useful = perRow;
+  if (mask)
+    useful.contraction = 2 * Count(maskTypeOf(mask).getKept());
+  counts.ideal = useful.times(Count(routing.tokenCount()) * routing.getTopK());
   counts.dense = perRow.times(Count(routing.tokenCount()) * routing.getExperts());
   return counts;
 }
@@ -60,8 +65,8 @@ LogicalResult GroupedLinearOp::verify() {
   if (getBias() && dimsOf(getBias().getType()) !=
                        llvm::SmallVector<Dim>{Dim(routing.getExperts()), dimsOf(getY().getType()).back()})
     return emitPlacedError(*this) << "bias must be [experts, out], found " << shapeText(getBias().getType());
-  if (getMask())
-    return emitPlacedError(*this) << "masks are not supported yet: leave the mask out";
+  if (getMask() && failed(requireMask(*this, getMask(), getWeight(), "weight")))
+    return failure();
   if (auto dispatch = getX().getDefiningOp<DispatchOp>(); dispatch && dispatch.getRouting() != getRouting())
     return emitPlacedError(*this) << "rows were grouped by another assignment than the one named here";
   return success();
@@ -71,7 +76,7 @@ OpCounts GroupedLinearOp::count() {
   ClassCounts perRow;
   perRow.contraction = 2 * lastSizeOf(getX()) * lastSizeOf(getY());
   perRow.add = getBias() ? lastSizeOf(getY()) : 0;
-  return groupedCounts(routingTypeOf(getRouting()), perRow);
+  return groupedCounts(routingTypeOf(getRouting()), perRow, getMask());
 }
 
 RecomputeCost GroupedLinearOp::recomputeCost() {
@@ -82,13 +87,17 @@ LogicalResult GroupedLinearOp::evaluate(Evaluation &evaluation) {
   const HostTensor &x = evaluation.operand(0), &weight = evaluation.operand(1);
   RoutingView routing(evaluation.operand(2), routingTypeOf(getRouting()));
   HostTensor &y = evaluation.result(0);
+  const HostTensor *mask = getMask() ? &evaluation.operand(getBias() ? 4 : 3) : nullptr;
   const int64_t in = x.columns(), out = y.columns();
   const int64_t inStride = getTransposeWeight() ? out : 1, outStride = getTransposeWeight() ? 1 : in;
   forEachRow(routing, [&](int64_t expert, int64_t row) {
     for (int64_t o = 0; o < out; ++o) {
       double sum = getBias() ? evaluation.operand(3)[expert * out + o] : 0.0;
-      for (int64_t i = 0; i < in; ++i)
-        sum += x[row * in + i] * weight[expert * in * out + o * outStride + i * inStride];
+      for (int64_t i = 0; i < in; ++i) {
+        const int64_t at = expert * in * out + o * outStride + i * inStride;
+        if (!mask || (*mask)[at] != 0)
+          sum += x[row * in + i] * weight[at];
+      }
       y[row * out + o] = sum;
     }
   });
@@ -103,12 +112,12 @@ LogicalResult GroupedLinearOp::buildAdjoint(AdjointBuilder &adjoint) {
   if (adjoint.needed(0))
     adjoint.setOperandCotangent(0,
                                 GroupedLinearOp::create(builder, adjoint.loc, dy, getWeight(), getRouting(),
-                                                        Value(), Value(), !getTransposeWeight()));
+                                                        Value(), getMask(), !getTransposeWeight()));
   if (adjoint.needed(1)) {
     Value first = getTransposeWeight() ? Value(getX()) : dy,
           second = getTransposeWeight() ? dy : Value(getX());
     adjoint.setOperandCotangent(
-        1, GroupedWeightGradientOp::create(builder, adjoint.loc, first, second, getRouting()));
+        1, GroupedWeightGradientOp::create(builder, adjoint.loc, first, second, getRouting(), getMask()));
   }
   if (getBias() && adjoint.needed(3))
     adjoint.setOperandCotangent(3, GroupedSumOp::create(builder, adjoint.loc, dy, getRouting()));
@@ -116,7 +125,7 @@ LogicalResult GroupedLinearOp::buildAdjoint(AdjointBuilder &adjoint) {
 }
 
 std::string GroupedLinearOp::commandKind() {
-  return "grouped_gemm";
+  return getMask() ? "masked_grouped_gemm" : "grouped_gemm";
 }
 void GroupedLinearOp::commandAttributes(NamedAttrList &attributes) {
   appendInteger(attributes, *this, "top_k", routingTypeOf(getRouting()).getTopK());
@@ -143,13 +152,15 @@ LogicalResult GroupedWeightGradientOp::inferReturnTypes(MLIRContext *, std::opti
 }
 
 LogicalResult GroupedWeightGradientOp::verify() {
-  return verifyRows(*this, getDy(), routingTypeOf(getRouting()), "dy");
+  if (failed(verifyRows(*this, getDy(), routingTypeOf(getRouting()), "dy")))
+    return failure();
+  return getMask() ? requireMask(*this, getMask(), getDweight(), "gradient") : success();
 }
 
 OpCounts GroupedWeightGradientOp::count() {
   ClassCounts perRow;
   perRow.contraction = 2 * lastSizeOf(getDy()) * lastSizeOf(getX());
-  return groupedCounts(routingTypeOf(getRouting()), perRow);
+  return groupedCounts(routingTypeOf(getRouting()), perRow, getMask());
 }
 
 RecomputeCost GroupedWeightGradientOp::recomputeCost() {
@@ -159,18 +170,20 @@ RecomputeCost GroupedWeightGradientOp::recomputeCost() {
 LogicalResult GroupedWeightGradientOp::evaluate(Evaluation &evaluation) {
   const HostTensor &dy = evaluation.operand(0), &x = evaluation.operand(1);
   RoutingView routing(evaluation.operand(2), routingTypeOf(getRouting()));
+  const HostTensor *mask = getMask() ? &evaluation.operand(3) : nullptr;
   HostTensor &dweight = evaluation.result(0);
   const int64_t in = x.columns(), out = dy.columns();
   forEachRow(routing, [&](int64_t expert, int64_t row) {
     for (int64_t o = 0; o < out; ++o)
       for (int64_t i = 0; i < in; ++i)
-        dweight[(expert * out + o) * in + i] += dy[row * out + o] * x[row * in + i];
+        if (const int64_t at = (expert * out + o) * in + i; !mask || (*mask)[at] != 0)
+          dweight[at] += dy[row * out + o] * x[row * in + i];
   });
   return success();
 }
 
 std::string GroupedWeightGradientOp::commandKind() {
-  return "grouped_weight_gradient";
+  return getMask() ? "masked_grouped_weight_gradient" : "grouped_weight_gradient";
 }
 void GroupedWeightGradientOp::commandAttributes(NamedAttrList &attributes) {
   appendInteger(attributes, *this, "top_k", routingTypeOf(getRouting()).getTopK());

@@ -1,6 +1,6 @@
 // linear: y = x w^T (+ bias).
 #include "dialects/sluice/AdjointUtils.h"
-#include "dialects/sluice/ops/Answers.h"
+#include "dialects/sluice/ops/MaskRules.h"
 
 using namespace mlir;
 
@@ -29,24 +29,18 @@ LogicalResult LinearOp::verify() {
     return failure();
   if (getBias() && failed(requireShape(*this, "bias", getBias(), {out}, "[out]")))
     return failure();
-  if (!getMask())
-    return success();
-  llvm::SmallVector<Dim> kept;
-  for (int64_t size : cast<MaskType>(getMask().getType()).getShape())
-    kept.emplace_back(size);
-  if (kept != weight)
-    return ruleError(*this) << "mask must have the weight's shape " << dimsText(weight) << ", found "
-                            << dimsText(kept);
-  return success();
+  return getMask() ? requireMask(*this, getMask(), getWeight(), "weight") : success();
 }
 
 OpCounts LinearOp::count() {
-  // The shape's products; what a mask saves is counted once masks are lowered.
-  ClassCounts counts;
-  counts.contraction = 2 * elementCount(getX()) * sizeOf(getWeight(), 0);
+  ClassCounts dense;
+  dense.contraction = 2 * elementCount(getX()) * sizeOf(getWeight(), 0);
   if (getBias())
-    counts.add = elementCount(getY());
-  return OpCounts::same(counts);
+    dense.add = elementCount(getY());
+  OpCounts counts = OpCounts::same(dense);
+  if (getMask())
+    counts.ideal.contraction = 2 * rowCount(getX()) * Count(maskTypeOf(getMask()).getKept());
+  return counts;
 }
 
 RecomputeCost LinearOp::recomputeCost() {
@@ -75,8 +69,17 @@ LogicalResult LinearOp::buildAdjoint(AdjointBuilder &adjoint) {
   Value dy = adjoint.cotangent(0);
   if (!dy)
     return success();
-  if (getMask())
-    return ruleError(*this) << "has no adjoint with a mask";
+  if (getBias() && adjoint.needed(2))
+    adjoint.setOperandCotangent(2, reduceLike(adjoint.builder, adjoint.loc, dy, getBias().getType()));
+  if (getMask()) {
+    if (adjoint.needed(0))
+      adjoint.setOperandCotangent(
+          0, MaskedInputGradientOp::create(adjoint.builder, adjoint.loc, dy, getWeight(), getMask()));
+    if (adjoint.needed(1))
+      adjoint.setOperandCotangent(
+          1, MaskedWeightGradientOp::create(adjoint.builder, adjoint.loc, dy, getX(), getMask()));
+    return success();
+  }
   const int64_t leadingAxes = tensorTypeOf(getX()).getRank() - 1;
   const std::string leading =
       leadingAxes == 2 ? "bs" : llvm::StringRef("abcdefgh").take_front(leadingAxes).str();
@@ -88,13 +91,11 @@ LogicalResult LinearOp::buildAdjoint(AdjointBuilder &adjoint) {
   if (adjoint.needed(1))
     adjoint.setOperandCotangent(
         1, ContractOp::create(adjoint.builder, adjoint.loc, dy, getX(), leading + "o," + leading + "i->oi"));
-  if (getBias() && adjoint.needed(2))
-    adjoint.setOperandCotangent(2, reduceLike(adjoint.builder, adjoint.loc, dy, getBias().getType()));
   return success();
 }
 
 std::string LinearOp::commandKind() {
-  return "gemm";
+  return getMask() ? "masked_gemm" : "gemm";
 }
 
 void LinearOp::commandAttributes(NamedAttrList &attributes) {

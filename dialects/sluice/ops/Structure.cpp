@@ -188,6 +188,16 @@ LogicalResult ParamOp::verify() {
 }
 
 LogicalResult StateOp::verify() {
+  if ((getRole() == "mask") != isa<MaskType>(getType()))
+    return emitOpError() << "'" << getSymName()
+                         << "' must be of mask type if and only if its role is mask, found " << getType()
+                         << " with the role '" << getRole() << "'";
+  if (getRole() == "mask") {
+    if (!isa<RandomMaskAttr>(getInit()))
+      return emitOpError() << "'" << getSymName() << "' needs the initial value #sluice.random_mask, found "
+                           << getInit();
+    return success();
+  }
   auto type = dyn_cast<RankedTensorType>(getType());
   if (!type || !type.hasStaticShape())
     return emitOpError() << "'" << getSymName() << "' must be a tensor of static shape, found " << getType();
@@ -195,9 +205,11 @@ LogicalResult StateOp::verify() {
     return emitOpError() << "'" << getSymName()
                          << "' needs an initial value #sluice.normal<...> or #sluice.fill<...>, found "
                          << getInit();
-  if (!llvm::is_contained({"parameter", "gradient", "exp_avg", "exp_avg_sq"}, getRole()))
+  if (!llvm::is_contained({"parameter", "gradient", "exp_avg", "exp_avg_sq", "age", "dense_gradient"},
+                          getRole()))
     return emitOpError() << "'" << getSymName()
-                         << "' must have the role parameter, gradient, exp_avg or exp_avg_sq, found '"
+                         << "' must have the role parameter, gradient, exp_avg, exp_avg_sq, mask, age or "
+                            "dense_gradient, found '"
                          << getRole() << "'";
   const auto experts = static_cast<int64_t>(getExperts()), active = static_cast<int64_t>(getActive());
   if (experts != 0 && (type.getRank() == 0 || type.getDimSize(0) != experts))

@@ -1,5 +1,6 @@
 #include "runtime/device/Arguments.h"
 #include "runtime/device/cpu/Kernels.h"
+#include "runtime/device/cpu/Mask.h"
 #include "runtime/device/cpu/RowMath.h"
 
 #include <cmath>
@@ -111,40 +112,134 @@ struct AdamSettings {
 
 } // namespace
 
+namespace {
+
+/// The operands and settings that adamw and masked_adamw share.
+struct AdamArguments {
+  Tensor places[4], scalars[4]; // w, m, v, gradient; learning_rate, step, tokens, norm
+  AdamSettings settings{};
+
+  /// The scalars start at input `firstScalar`.
+  void read(Arguments &arguments, size_t firstScalar) {
+    for (size_t i = 0; i < 4; ++i) {
+      places[i] = arguments.input(i);
+      const Tensor output = arguments.output(i);
+      arguments.require(output.data == places[i].data && output.elements == places[i].elements,
+                        "w, m, v and gradient are updated in place: outputs must be the first four inputs");
+      arguments.require(places[i].elements == places[0].elements, "w, m, v and gradient must have one size");
+      scalars[i] = arguments.anyInput(firstScalar + i);
+      arguments.elements(scalars[i], 1, "learning_rate, step, tokens and norm");
+      arguments.require(scalars[i].type != ElementType::BF16 && scalars[i].type != ElementType::U8,
+                        "learning_rate, step, tokens and norm must be f32, f64, i32 or i64");
+    }
+    settings = {arguments.number("beta1"), arguments.number("beta2"), arguments.number("epsilon"),
+                arguments.number("weight_decay"), arguments.number("clip")};
+    arguments.require(settings.beta1 >= 0 && settings.beta1 < 1 && settings.beta2 >= 0 && settings.beta2 < 1,
+                      "beta1 and beta2 must lie in [0, 1)");
+  }
+
+  /// What the scalars say when the command runs.
+  AdamStep step() const {
+    return settings.step(readScalar(scalars[0]), readScalar(scalars[1]), readScalar(scalars[2]),
+                         readScalar(scalars[3]));
+  }
+
+  void update(const AdamStep &step, int64_t begin, int64_t end) const {
+    if (step.update)
+      HWY_DYNAMIC_DISPATCH(adamRange)(step, end - begin, places[0].f32() + begin, places[1].f32() + begin,
+                                      places[2].f32() + begin, places[3].f32() + begin);
+    else
+      std::fill(places[3].f32() + begin, places[3].f32() + end, 0.0f);
+  }
+};
+
+/// Kept weights with a step counter of their own. Neighbours mostly have one age, so its corrections are
+/// kept.
+class AgedAdam {
+public:
+  AgedAdam(const AdamArguments &adam, float *age, double ramp)
+      : adam(adam), step(adam.step()), age(age), ramp(ramp) {}
+
+  void update(int64_t i) {
+    float &w = adam.places[0].f32()[i], &m = adam.places[1].f32()[i], &v = adam.places[2].f32()[i];
+    const float g = adam.places[3].f32()[i] * step.gradientScale;
+    age[i] += 1.0f;
+    correctFor(age[i]);
+    m = std::fma(step.beta1, m, (1.0f - step.beta1) * g) * damping;
+    v = std::fma(step.beta2, v, (1.0f - step.beta2) * (g * g));
+    w = step.keep * w - rate * (m / std::fma(std::sqrt(v), inverseRoot, step.epsilon));
+  }
+  bool updates() const { return step.update; }
+
+private:
+  void correctFor(float steps) {
+    if (steps == known)
+      return;
+    known = steps;
+    const double learningRate = readScalar(adam.scalars[0]);
+    rate = static_cast<float>(learningRate / (1.0 - std::pow(adam.settings.beta1, steps)));
+    inverseRoot = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(adam.settings.beta2, steps)));
+    damping = ramp > 0 ? static_cast<float>(std::min(steps / ramp, 1.0)) : 1.0f;
+  }
+
+  const AdamArguments &adam;
+  AdamStep step;
+  float *age;
+  double ramp;
+  float known = -1, rate = 0, inverseRoot = 0, damping = 1;
+};
+
+} // namespace
+
 StatusOr<PreparedKernel> prepareAdamW(PrepareContext &context) {
   Arguments arguments(context);
   arguments.inputs(8);
   arguments.outputs(4);
-  Tensor places[4], scalars[4];
-  for (size_t i = 0; i < 4; ++i) {
-    places[i] = arguments.input(i);
-    const Tensor output = arguments.output(i);
-    arguments.require(output.data == places[i].data && output.elements == places[i].elements,
-                      "w, m, v and gradient are updated in place: outputs must be the first four inputs");
-    arguments.require(places[i].elements == places[0].elements, "w, m, v and gradient must have one size");
-    scalars[i] = arguments.anyInput(4 + i);
-    arguments.elements(scalars[i], 1, "learning_rate, step, tokens and norm");
-    arguments.require(scalars[i].type != ElementType::BF16 && scalars[i].type != ElementType::U8,
-                      "learning_rate, step, tokens and norm must be f32, f64, i32 or i64");
-  }
-  const AdamSettings settings{arguments.number("beta1"), arguments.number("beta2"),
-                              arguments.number("epsilon"), arguments.number("weight_decay"),
-                              arguments.number("clip")};
-  arguments.require(settings.beta1 >= 0 && settings.beta1 < 1 && settings.beta2 >= 0 && settings.beta2 < 1,
-                    "beta1 and beta2 must lie in [0, 1)");
+  AdamArguments adam;
+  adam.read(arguments, 4);
   SLUICE_RETURN_IF_ERROR(arguments.status());
-
-  const Tensor w = places[0], m = places[1], v = places[2], gradient = places[3];
-  const Tensor learningRate = scalars[0], index = scalars[1], tokens = scalars[2], norm = scalars[3];
   PreparedKernel kernel;
-  kernel.stages.push_back(rangeStage(w.elements, grain, [=](int64_t begin, int64_t end) {
-    const AdamStep step =
-        settings.step(readScalar(learningRate), readScalar(index), readScalar(tokens), readScalar(norm));
-    if (step.update)
-      HWY_DYNAMIC_DISPATCH(adamRange)(step, end - begin, w.f32() + begin, m.f32() + begin, v.f32() + begin,
-                                      gradient.f32() + begin);
-    else
-      std::fill(gradient.f32() + begin, gradient.f32() + end, 0.0f);
+  kernel.stages.push_back(rangeStage(adam.places[0].elements, grain, [=](int64_t begin, int64_t end) {
+    adam.update(adam.step(), begin, end);
+  }));
+  return kernel;
+}
+
+// Without ages the whole range is updated as by adamw, so that a mask that keeps everything changes no bit,
+// and what the mask drops is zeroed after it.
+StatusOr<PreparedKernel> prepareMaskedAdamW(PrepareContext &context) {
+  Arguments arguments(context);
+  arguments.inputs(9, 10);
+  const bool ages = arguments.inputCount() == 10;
+  arguments.outputs(ages ? 5 : 4);
+  AdamArguments adam;
+  adam.read(arguments, 5);
+  const Tensor mask = maskInput(arguments, 4, adam.places[0].elements);
+  const double ramp = arguments.number("ramp");
+  Tensor age;
+  if (ages) {
+    age = arguments.input(9);
+    arguments.elements(age, adam.places[0].elements, "age");
+    arguments.require(arguments.output(4).data == age.data, "age is updated in place");
+  }
+  arguments.require(ramp >= 0 && (ages || ramp == 0), "ramp must not be negative and needs ages");
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+  PreparedKernel kernel;
+  kernel.stages.push_back(rangeStage(adam.places[0].elements, grain, [=](int64_t begin, int64_t end) {
+    const auto *bits = mask.as<uint8_t>();
+    if (!ages) {
+      adam.update(adam.step(), begin, end);
+    } else if (AgedAdam aged(adam, age.f32(), ramp); aged.updates()) {
+      for (int64_t i = begin; i < end; i += 64)
+        for (uint64_t kept = maskWord(bits, i); kept != 0; kept &= kept - 1)
+          aged.update(i + std::countr_zero(kept));
+    }
+    for (const Tensor &place : adam.places)
+      zeroDropped(bits, begin, end, place.f32());
+    if (ages) {
+      zeroDropped(bits, begin, end, age.f32());
+      std::fill(adam.places[3].f32() + begin, adam.places[3].f32() + end, 0.0f);
+    }
   }));
   return kernel;
 }

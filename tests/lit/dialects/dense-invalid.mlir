@@ -34,9 +34,9 @@ sluice.graph @g(%x: tensor<2x4xf32>, %w: tensor<5x4xf32>, %b: tensor<4xf32>) {
 
 // -----
 
-sluice.graph @g(%x: tensor<2x4xf32>, %w: tensor<5x4xf32>, %m: !sluice.mask<[4, 5], "unstructured">) {
+sluice.graph @g(%x: tensor<2x4xf32>, %w: tensor<5x4xf32>, %m: !sluice.mask<[4, 5], kept = 7, "unstructured">) {
   // expected-error @+1 {{mask must have the weight's shape [5, 4], found [4, 5]}}
-  %y = sluice.linear %x, %w mask %m : (tensor<2x4xf32>, tensor<5x4xf32>, !sluice.mask<[4, 5], "unstructured">) -> tensor<2x5xf32>
+  %y = sluice.linear %x, %w mask %m : (tensor<2x4xf32>, tensor<5x4xf32>, !sluice.mask<[4, 5], kept = 7, "unstructured">) -> tensor<2x5xf32>
   sluice.return %y ["y"] : tensor<2x5xf32>
 }
 

@@ -5,7 +5,7 @@
 // CHECK-SAME: %{{.*}}: tensor<?x?xi32, #sluice.dims<batch, seq>>
 sluice.graph @block(%tokens: tensor<?x?xi32, #sluice.dims<batch, seq>>, %table: tensor<11x8xf32>, %gain: tensor<8xf32>,
     %wq: tensor<8x8xf32>, %wk: tensor<4x8xf32>, %bias: tensor<4xf32>, %w1: tensor<12x8xf32>,
-    %mask: !sluice.mask<[12, 8], "unstructured">) {
+    %mask: !sluice.mask<[12, 8], kept = 24, "unstructured">) {
   // CHECK: sluice.embedding {{.*}} : (tensor<?x?xi32, #sluice.dims<batch, seq>>, tensor<11x8xf32>) -> tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>
   %x = sluice.embedding %tokens, %table : (tensor<?x?xi32, #sluice.dims<batch, seq>>, tensor<11x8xf32>) -> tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>
   // CHECK: sluice.rms_norm {{.*}} {epsilon = 1.000000e-05 : f64} : {{.*}} -> (tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>, tensor<?x?x1xf32, #sluice.dims<batch, seq, _>>)
@@ -24,8 +24,8 @@ sluice.graph @block(%tokens: tensor<?x?xi32, #sluice.dims<batch, seq>>, %table: 
   %dq, %dk, %dv = sluice.attention_gradient %u, %k, %k, %a, %l, %a {heads = 4 : i64, kv_heads = 2 : i64, scale = 0.5 : f64, causal = true} : (tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>, tensor<?x?x4xf32, #sluice.dims<batch, seq, _>>, tensor<?x?x4xf32, #sluice.dims<batch, seq, _>>, tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>, tensor<?x4x?xf32, #sluice.dims<batch, _, seq>>, tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>) -> (tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>, tensor<?x?x4xf32, #sluice.dims<batch, seq, _>>, tensor<?x?x4xf32, #sluice.dims<batch, seq, _>>)
   // CHECK: sluice.add %{{.*}}, %{{.*}} : (tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>, tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>) -> tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>
   %y = sluice.add %x, %a : (tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>, tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>) -> tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>
-  // CHECK: sluice.linear %{{.*}}, %{{.*}} mask %{{.*}} : (tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>, tensor<12x8xf32>, !sluice.mask<[12, 8], "unstructured">)
-  %g = sluice.linear %y, %w1 mask %mask : (tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>, tensor<12x8xf32>, !sluice.mask<[12, 8], "unstructured">) -> tensor<?x?x12xf32, #sluice.dims<batch, seq, _>>
+  // CHECK: sluice.linear %{{.*}}, %{{.*}} mask %{{.*}} : (tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>, tensor<12x8xf32>, !sluice.mask<[12, 8], kept = 24, "unstructured">)
+  %g = sluice.linear %y, %w1 mask %mask : (tensor<?x?x8xf32, #sluice.dims<batch, seq, _>>, tensor<12x8xf32>, !sluice.mask<[12, 8], kept = 24, "unstructured">) -> tensor<?x?x12xf32, #sluice.dims<batch, seq, _>>
   // CHECK: sluice.swiglu
   %s = sluice.swiglu %g, %g : (tensor<?x?x12xf32, #sluice.dims<batch, seq, _>>, tensor<?x?x12xf32, #sluice.dims<batch, seq, _>>) -> tensor<?x?x12xf32, #sluice.dims<batch, seq, _>>
   // CHECK: sluice.activation %{{.*}} {function = "gelu"} :

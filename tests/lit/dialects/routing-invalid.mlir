@@ -204,9 +204,9 @@ sluice.graph @g(%r: !routing, %x: tensor<12x4xf32>, %w: tensor<5x4xf32>) {
 // -----
 
 !routing = !sluice.routing<experts = 3, top_k = 2, tokens = "6">
-sluice.graph @g(%r: !routing, %x: tensor<12x4xf32>, %w: tensor<3x5x4xf32>, %m: !sluice.mask<[3, 5, 4], "unstructured">) {
-  // expected-error @+1 {{'sluice.grouped_linear' op in @g: masks are not supported yet: leave the mask out}}
-  %y = sluice.grouped_linear %x, %w by %r mask %m : (tensor<12x4xf32>, tensor<3x5x4xf32>, !routing, !sluice.mask<[3, 5, 4], "unstructured">) -> tensor<12x5xf32>
+sluice.graph @g(%r: !routing, %x: tensor<12x4xf32>, %w: tensor<3x5x4xf32>, %m: !sluice.mask<[3, 4, 5], kept = 7, "unstructured">) {
+  // expected-error @+1 {{mask must have the weight's shape [3, 5, 4], found [3, 4, 5]}}
+  %y = sluice.grouped_linear %x, %w by %r mask %m : (tensor<12x4xf32>, tensor<3x5x4xf32>, !routing, !sluice.mask<[3, 4, 5], kept = 7, "unstructured">) -> tensor<12x5xf32>
   sluice.return []
 }
 

@@ -76,6 +76,9 @@ public:
   Operand longs(const Shape &shape, const std::vector<int64_t> &values) {
     return place(ElementType::I64, shape, values.data(), values.size() * 8);
   }
+  Operand bytes(const std::vector<uint8_t> &values) {
+    return place(ElementType::U8, {static_cast<int64_t>(values.size())}, values.data(), values.size());
+  }
   /// Memory that starts as NaN (or, as integers, as nonsense): what a command must write, it must write.
   Operand output(const Shape &shape, ElementType type = ElementType::F32) {
     std::vector<uint8_t> garbage(static_cast<size_t>(count(shape) * elementSize(type)), 0xff);
@@ -116,6 +119,10 @@ public:
     if (!values.empty())
       std::memcpy(values.data(), result.data() + operand.offset, values.size() * 4);
     return values;
+  }
+  std::vector<uint8_t> readBytes(const Operand &operand) const {
+    const auto begin = result.begin() + static_cast<int64_t>(operand.offset);
+    return {begin, begin + operand.elements()};
   }
   std::vector<int32_t> readIntegers(const Operand &operand) const {
     std::vector<int32_t> values(static_cast<size_t>(operand.elements()));

@@ -1,0 +1,199 @@
+// Masks: the type's rules, param_mask, random_mask, apply_mask.
+#include "dialects/sluice/ops/MaskRules.h"
+#include "runtime/support/Philox.h"
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace sluice {
+namespace {
+
+/// Two positive integers between, before and after `separator`.
+bool readPair(llvm::StringRef text, char separator, int64_t &first, int64_t &second) {
+  auto [left, right] = text.split(separator);
+  return !left.getAsInteger(10, first) && !right.getAsInteger(10, second) && first > 0 && second > 0;
+}
+
+} // namespace
+
+// ----- the type
+// ----------------------------------------------------------------------------------------------------
+
+LogicalResult MaskType::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
+                               llvm::ArrayRef<int64_t> shape, int64_t kept, StringAttr pattern) {
+  if ((shape.size() != 2 && shape.size() != 3) || llvm::any_of(shape, [](int64_t size) { return size < 1; }))
+    return emitError() << "a mask's shape must be [out, in] or [experts, out, in] of positive sizes, found "
+                       << listText(shape);
+  const int64_t out = shape[shape.size() - 2], in = shape.back();
+  if (kept < 1 || kept > out * in)
+    return emitError() << "a mask of " << listText(shape) << " must keep 1 to " << out * in
+                       << " weights of a matrix, found " << kept;
+  llvm::StringRef text = pattern.getValue();
+  int64_t first = 0, second = 0;
+  if (text == "unstructured")
+    return success();
+  if (text.consume_front("block:") && readPair(text, 'x', first, second)) {
+    if (out % first != 0 || in % second != 0)
+      return emitError() << "blocks of " << first << "x" << second << " must divide the matrix " << out << "x"
+                         << in;
+    if (kept % (first * second) != 0)
+      return emitError() << "a mask of blocks of " << first << "x" << second << " must keep a multiple of "
+                         << first * second << " weights, found " << kept;
+    return success();
+  }
+  if (readPair(pattern.getValue(), ':', first, second) && first <= second) {
+    if (in % second != 0)
+      return emitError() << "n:m needs a multiple of " << second << " inputs, found " << in;
+    if (kept != out * in / second * first)
+      return emitError() << "a " << pattern << " mask of " << out << "x" << in << " must keep "
+                         << out * in / second * first << " weights, found " << kept;
+    return success();
+  }
+  return emitError() << "a mask's pattern must be unstructured, n:m with n <= m, or block:RxC, found "
+                     << pattern;
+}
+
+MaskType MaskType::stacked(int64_t experts) const {
+  return MaskType::get(getContext(), {experts, getShape()[0], getShape()[1]}, getKept(), getPattern());
+}
+
+LogicalResult requireMask(Operation *op, Value mask, Value tensor, llvm::StringRef name) {
+  llvm::SmallVector<Dim> kept;
+  for (int64_t size : maskTypeOf(mask).getShape())
+    kept.emplace_back(size);
+  if (kept == dimsOf(tensor.getType()))
+    return success();
+  return ruleError(op) << "mask must have the " << name << "'s shape " << dimsText(dimsOf(tensor.getType()))
+                       << ", found " << dimsText(kept);
+}
+
+LogicalResult requireInteger(Operation *op, llvm::StringRef name, Value value) {
+  auto type = tensorTypeOf(value);
+  if (!type.hasStaticShape() || type.getNumElements() != 1 || !type.getElementType().isInteger(64))
+    return ruleError(op) << name << " must be one 64-bit integer, found " << type;
+  return success();
+}
+
+// ----- param_mask
+// --------------------------------------------------------------------------------------------------
+
+void ParamMaskOp::getEffects(llvm::SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  // As for a parameter: never merged with another one, and an unused one may go.
+  effects.emplace_back(MemoryEffects::Allocate::get(), getOperation()->getOpResult(0));
+}
+
+// ----- random_mask
+// -------------------------------------------------------------------------------------------------
+
+LogicalResult RandomMaskOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                             ValueRange operands, DictionaryAttr attributes,
+                                             OpaqueProperties properties, RegionRange regions,
+                                             llvm::SmallVectorImpl<Type> &types) {
+  Adaptor op(operands, attributes, properties, regions);
+  if (!isa<MaskType>(op.getType()))
+    return emitOptionalError(location, "'sluice.random_mask' op type must be a mask, found ", op.getType());
+  types.push_back(op.getType());
+  return success();
+}
+
+LogicalResult RandomMaskOp::verify() {
+  return requireInteger(*this, "seed", getSeed());
+}
+
+OpCounts RandomMaskOp::count() {
+  // A draw a weight, and its comparison with the largest key that is kept.
+  ClassCounts counts;
+  counts.index = Count(maskTypeOf(getMask()).matrixSize()) * maskTypeOf(getMask()).matrices();
+  counts.compare = counts.index;
+  return OpCounts::same(counts);
+}
+
+RecomputeCost RandomMaskOp::recomputeCost() {
+  return RecomputeCost::Never;
+}
+
+LogicalResult RandomMaskOp::evaluate(Evaluation &evaluation) {
+  MaskType type = maskTypeOf(getMask());
+  HostTensor &mask = evaluation.result(0);
+  const auto seed = static_cast<uint64_t>(static_cast<int64_t>(evaluation.operand(0)[0]));
+  const PhiloxStream stream(seed, streamKey(std::string_view(getStream().data(), getStream().size())));
+  // The candidates of one choice and how many blocks of them stay: a matrix, or one group of an n:m pattern.
+  int64_t groupSize = type.matrixSize(), rows = 1, columns = 1, keep = 0;
+  llvm::StringRef pattern = type.getPattern().getValue();
+  if (pattern.consume_front("block:")) {
+    readPair(pattern, 'x', rows, columns);
+    keep = type.getKept() / (rows * columns);
+  } else if (readPair(pattern, ':', keep, groupSize)) {
+  } else {
+    keep = type.getKept();
+  }
+  const int64_t width = type.getShape().back();
+  for (int64_t begin = 0; begin < mask.size(); begin += groupSize) {
+    std::vector<std::pair<uint32_t, int64_t>> keys;
+    for (int64_t i = begin; i < begin + groupSize; ++i)
+      if (i / width % rows == 0 && i % width % columns == 0)
+        keys.emplace_back(stream.bits(static_cast<uint64_t>(i)), i);
+    std::sort(keys.begin(), keys.end());
+    for (int64_t chosen = 0; chosen < keep; ++chosen)
+      for (int64_t row = 0; row < rows; ++row)
+        for (int64_t column = 0; column < columns; ++column)
+          mask[keys[static_cast<size_t>(chosen)].second + row * width + column] = 1;
+  }
+  return success();
+}
+
+std::string RandomMaskOp::commandKind() {
+  return "random_mask";
+}
+void RandomMaskOp::commandAttributes(NamedAttrList &attributes) {
+  MaskType type = maskTypeOf(getMask());
+  setText(attributes, getContext(), "stream", getStream());
+  setText(attributes, getContext(), "pattern", type.getPattern().getValue());
+  setText(attributes, getContext(), "shape", commaText(type.getShape()));
+  setInteger(attributes, getContext(), "kept", type.getKept());
+}
+LogicalResult RandomMaskOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
+  return failure();
+}
+
+// ----- apply_mask
+// --------------------------------------------------------------------------------------------------
+
+LogicalResult ApplyMaskOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands,
+                                            DictionaryAttr, OpaqueProperties, RegionRange,
+                                            llvm::SmallVectorImpl<Type> &types) {
+  types.push_back(operands[0].getType());
+  return success();
+}
+
+LogicalResult ApplyMaskOp::verify() {
+  return requireMask(*this, getMask(), getX(), "operand");
+}
+
+OpCounts ApplyMaskOp::count() {
+  ClassCounts counts;
+  counts.compare = elementCount(getX());
+  return OpCounts::same(counts);
+}
+
+RecomputeCost ApplyMaskOp::recomputeCost() {
+  return RecomputeCost::Cheap;
+}
+
+LogicalResult ApplyMaskOp::evaluate(Evaluation &evaluation) {
+  for (int64_t i = 0; i < evaluation.result(0).size(); ++i)
+    if (evaluation.operand(1)[i] != 0)
+      evaluation.result(0)[i] = evaluation.operand(0)[i];
+  return success();
+}
+
+std::string ApplyMaskOp::commandKind() {
+  return "apply_mask";
+}
+void ApplyMaskOp::commandAttributes(NamedAttrList &) {}
+LogicalResult ApplyMaskOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
+  return failure();
+}
+
+} // namespace sluice

@@ -1,0 +1,17 @@
+// What all ops with a mask check and count.
+#pragma once
+
+#include "dialects/sluice/ops/Answers.h"
+
+namespace sluice {
+
+inline MaskType maskTypeOf(mlir::Value value) {
+  return llvm::cast<MaskType>(value.getType());
+}
+/// Checks that the mask has exactly the shape of `tensor`, which is called `name`.
+mlir::LogicalResult requireMask(mlir::Operation *op, mlir::Value mask, mlir::Value tensor,
+                                llvm::StringRef name);
+/// Checks that `value` is one 64-bit integer.
+mlir::LogicalResult requireInteger(mlir::Operation *op, llvm::StringRef name, mlir::Value value);
+
+} // namespace sluice

@@ -1,0 +1,275 @@
+// Masks on the device against plain loops: random masks, masked products, the optimizer and the update.
+#include "runtime/support/Philox.h"
+#include "tests/runtime/device/CommandRunner.h"
+
+#include <algorithm>
+
+namespace sluice::test {
+namespace {
+
+using Bits = std::vector<uint8_t>;
+
+int64_t bytesOf(int64_t weights) {
+  return (weights + 63) / 64 * 8;
+}
+Bits bitsOf(const std::vector<bool> &kept) {
+  Bits bits(static_cast<size_t>(bytesOf(static_cast<int64_t>(kept.size()))));
+  for (size_t i = 0; i < kept.size(); ++i)
+    if (kept[i])
+      bits[i / 8] = static_cast<uint8_t>(bits[i / 8] | 1u << (i % 8));
+  return bits;
+}
+
+/// About a third of the weights, never the first of each 64.
+std::vector<bool> someKept(int64_t weights, int seed) {
+  std::mt19937 generator(static_cast<unsigned>(seed));
+  std::vector<bool> kept;
+  for (int64_t i = 0; i < weights; ++i)
+    kept.push_back(i % 64 != 0 && generator() % 3 == 0);
+  return kept;
+}
+
+TEST(Mask, RandomMasksKeepTheSmallestKeys) {
+  struct Case {
+    const char *pattern;
+    int64_t matrices, rows, columns, kept;
+  };
+  for (const Case &c : {Case{"unstructured", 1, 7, 9, 20},
+                        {"unstructured", 3, 5, 11, 1},
+                        {"2:4", 2, 6, 8, 24},
+                        {"block:2x3", 2, 4, 9, 18}}) {
+    CommandRunner runner;
+    const int64_t size = c.rows * c.columns, weights = size * c.matrices;
+    const Operand seed = runner.longs({1}, {11}), mask = runner.output({bytesOf(weights)}, ElementType::U8);
+    runner.add("random_mask", {seed}, {mask},
+               {text("stream", "w.mask"), text("pattern", c.pattern),
+                text("shape", std::to_string(c.matrices) + "," + std::to_string(c.rows) + "," +
+                                  std::to_string(c.columns)),
+                flag("kept", c.kept)});
+    runner.run();
+    const PhiloxStream stream(11, streamKey("w.mask"));
+    const std::string pattern = c.pattern;
+    std::vector<bool> expected(static_cast<size_t>(weights));
+    const int64_t group = pattern == "2:4" ? 4 : size, keep = pattern == "2:4" ? 2 : c.kept;
+    for (int64_t begin = 0; begin < weights; begin += group) {
+      std::vector<std::pair<uint32_t, int64_t>> keys;
+      for (int64_t i = begin; i < begin + group; ++i)
+        if (pattern[0] != 'b' || (i / c.columns % 2 == 0 && i % c.columns % 3 == 0))
+          keys.emplace_back(stream.bits(static_cast<uint64_t>(i)), i);
+      std::sort(keys.begin(), keys.end());
+      for (int64_t k = 0; k < (pattern[0] == 'b' ? keep / 6 : keep); ++k)
+        for (int64_t row = 0; row < (pattern[0] == 'b' ? 2 : 1); ++row)
+          for (int64_t column = 0; column < (pattern[0] == 'b' ? 3 : 1); ++column)
+            expected[static_cast<size_t>(keys[static_cast<size_t>(k)].second + row * c.columns + column)] =
+                true;
+    }
+    EXPECT_EQ(runner.readBytes(mask), bitsOf(expected)) << pattern;
+  }
+}
+
+TEST(Mask, ProductsAndTheirGradients) {
+  const int64_t rows = 37, out = 19, in = 23;
+  const std::vector<bool> kept = someKept(out * in, 1);
+  const Floats x = randomFloats(rows * in, 2), dy = randomFloats(rows * out, 3),
+               old = randomFloats(out * in, 5);
+  Floats w = randomFloats(out * in, 4), sum = old;
+  for (int64_t i = 0; i < out * in; ++i)
+    if (!kept[static_cast<size_t>(i)])
+      w[static_cast<size_t>(i)] = sum[static_cast<size_t>(i)] = 0;
+  CommandRunner runner;
+  const Operand px = runner.floats({rows, in}, x), pw = runner.floats({out, in}, w),
+                pdy = runner.floats({rows, out}, dy), mask = runner.bytes(bitsOf(kept));
+  const Operand y = runner.output({rows, out}), dx = runner.output({rows, in}),
+                dw = runner.floats({out, in}, sum), fresh = runner.output({out, in});
+  runner.add("masked_gemm", {px, pw, mask}, {y}, {flag("transpose_b", 1), flag("parameter_b", 1)});
+  runner.add("masked_gemm", {pdy, pw, mask}, {dx}, {flag("parameter_b", 1)});
+  runner.add("masked_weight_gradient", {pdy, px, mask}, {dw}, {flag("accumulate", 1)});
+  runner.add("masked_weight_gradient", {pdy, px, mask}, {fresh});
+  runner.run();
+  Doubles wy(static_cast<size_t>(rows * out)), wdx(static_cast<size_t>(rows * in)),
+      wdw(static_cast<size_t>(out * in)), wfresh(static_cast<size_t>(out * in));
+  for (int64_t o = 0; o < out; ++o)
+    for (int64_t i = 0; i < in; ++i) {
+      const auto at = static_cast<size_t>(o * in + i);
+      if (!kept[at])
+        continue;
+      for (int64_t r = 0; r < rows; ++r) {
+        wy[static_cast<size_t>(r * out + o)] += double(x[static_cast<size_t>(r * in + i)]) * w[at];
+        wdx[static_cast<size_t>(r * in + i)] += double(dy[static_cast<size_t>(r * out + o)]) * w[at];
+        wfresh[at] += double(dy[static_cast<size_t>(r * out + o)]) * x[static_cast<size_t>(r * in + i)];
+      }
+      wdw[at] = wfresh[at] + old[at];
+    }
+  EXPECT_CLOSE(runner.read(y), wy);
+  EXPECT_CLOSE(runner.read(dx), wdx);
+  EXPECT_CLOSE(runner.read(dw), wdw);
+  EXPECT_CLOSE(runner.read(fresh), wfresh);
+  for (size_t i = 0; i < kept.size(); ++i)
+    if (!kept[i]) {
+      EXPECT_EQ(runner.read(dw)[i], 0.0f);
+    }
+}
+
+std::vector<CommandAttribute> adamSettings(double decay) {
+  return {real("beta1", 0.9), real("beta2", 0.95), real("epsilon", 1e-8), real("weight_decay", decay),
+          real("clip", 1.0)};
+}
+
+TEST(Mask, AdamWOverKeptWeights) {
+  const int64_t n = 70001;
+  for (bool all : {true, false}) {
+    const std::vector<bool> kept = all ? std::vector<bool>(n, true) : someKept(n, 1);
+    const Floats w = randomFloats(n, 1), m = randomFloats(n, 2), g = randomFloats(n, 4, 30);
+    Floats v = randomFloats(n, 3);
+    for (float &x : v)
+      x *= x;
+    CommandRunner runner;
+    const Operand lr = runner.floats({1}, {1e-2f}), step = runner.longs({1}, {7}),
+                  count = runner.floats({1}, {63}), norm = runner.floats({1}, {600}),
+                  mask = runner.bytes(bitsOf(kept));
+    std::vector<Operand> plain, masked;
+    for (const Floats &values : {w, m, v, g}) {
+      plain.push_back(runner.floats({n}, values));
+      masked.push_back(runner.floats({n}, values));
+    }
+    runner.add("adamw", {plain[0], plain[1], plain[2], plain[3], lr, step, count, norm}, plain,
+               adamSettings(0.1));
+    std::vector<CommandAttribute> settings = adamSettings(0.1);
+    settings.push_back(real("ramp", 0));
+    runner.add("masked_adamw", {masked[0], masked[1], masked[2], masked[3], mask, lr, step, count, norm},
+               masked, settings);
+    runner.run();
+    for (size_t k = 0; k < 4; ++k) {
+      const Floats dense = runner.read(plain[k]), found = runner.read(masked[k]);
+      for (size_t i = 0; i < kept.size(); ++i)
+        ASSERT_EQ(found[i], kept[i] ? dense[i] : 0.0f) << k << " " << i;
+    }
+  }
+}
+
+TEST(Mask, AgesTakeTheStepsPlaceAndDampTheFirstMoment) {
+  const int64_t n = 1003;
+  const std::vector<bool> kept = someKept(n, 2);
+  const Floats w = randomFloats(n, 1), m = randomFloats(n, 2), g = randomFloats(n, 4, 30);
+  Floats v = randomFloats(n, 3), age(static_cast<size_t>(n));
+  for (size_t i = 0; i < v.size(); ++i)
+    v[i] *= v[i], age[i] = kept[i] ? static_cast<float>(i % 30) : 0.0f;
+  CommandRunner runner;
+  std::vector<Operand> places;
+  for (const Floats &values : {w, m, v, g})
+    places.push_back(runner.floats({n}, values));
+  const Operand lr = runner.floats({1}, {1e-2f}), step = runner.longs({1}, {100}),
+                count = runner.floats({1}, {63}), norm = runner.floats({1}, {20}),
+                mask = runner.bytes(bitsOf(kept)), ages = runner.floats({n}, age);
+  std::vector<CommandAttribute> settings = adamSettings(0.0);
+  settings.push_back(real("ramp", 20));
+  std::vector<Operand> outputs = places;
+  outputs.push_back(ages);
+  runner.add("masked_adamw", {places[0], places[1], places[2], places[3], mask, lr, step, count, norm, ages},
+             outputs, settings);
+  runner.run();
+  Doubles ww(static_cast<size_t>(n)), wm = ww, wv = ww;
+  for (size_t i = 0; i < kept.size(); ++i) {
+    EXPECT_EQ(runner.read(ages)[i], kept[i] ? age[i] + 1 : 0.0f);
+    if (!kept[i])
+      continue;
+    const double x = g[i] / 63.0, t = age[i] + 1.0;
+    wm[i] = (0.9 * m[i] + 0.1 * x) * std::min(t / 20, 1.0);
+    wv[i] = 0.95 * v[i] + 0.05 * x * x;
+    ww[i] =
+        w[i] - 1e-2f * (wm[i] / (1 - std::pow(0.9, t))) / (std::sqrt(wv[i] / (1 - std::pow(0.95, t))) + 1e-8);
+  }
+  EXPECT_CLOSE(runner.read(places[0]), ww);
+  EXPECT_CLOSE(runner.read(places[1]), wm);
+  EXPECT_CLOSE(runner.read(places[2]), wv);
+  EXPECT_EQ(runner.read(places[3]), Floats(static_cast<size_t>(n)));
+}
+
+TEST(Mask, UpdatesAgainstAPlainReference) {
+  struct Case {
+    const char *drop, *grow;
+    bool aged;
+  };
+  const int64_t matrices = 3, size = 101, target = 20;
+  for (const Case &c : {Case{"magnitude", "random", true},
+                        {"signed", "random", false},
+                        {"magnitude", "gradient", true},
+                        {"magnitude", "none", false}}) {
+    SCOPED_TRACE(std::string(c.drop) + " " + c.grow);
+    const bool prunes = std::string(c.grow) == "none", byGradient = std::string(c.grow) == "gradient";
+    const int64_t n = matrices * size, most = prunes ? size : 34, amount = 234567891;
+    std::vector<bool> kept(static_cast<size_t>(n), prunes);
+    if (!prunes)
+      for (int64_t e = 0; e < matrices; ++e)
+        for (int64_t k = 0; k < most; ++k)
+          kept[static_cast<size_t>(e * size + k * 2)] = true;
+    Floats w = randomFloats(n, 1), m = randomFloats(n, 2), v = m, g = randomFloats(n, 3), age(w.size(), 8);
+    for (size_t i = 0; i < w.size(); ++i) {
+      w[i] = std::round(w[i] * 4) / 4; // ties
+      g[i] = std::round(g[i] * 4) / 4;
+      if (!kept[i])
+        w[i] = m[i] = v[i] = age[i] = 0;
+    }
+    CommandRunner runner;
+    const Operand mask = runner.bytes(bitsOf(kept)), pw = runner.floats({n}, w), pm = runner.floats({n}, m),
+                  pv = runner.floats({n}, v), seed = runner.longs({1}, {5}), step = runner.longs({1}, {300}),
+                  much = runner.longs({1}, {amount}), pa = runner.floats({n}, age),
+                  pg = runner.floats({n}, g);
+    std::vector<Operand> inputs = {mask, pw, pm, pv, seed, step, much}, outputs = {mask, pw, pm, pv};
+    if (c.aged)
+      inputs.push_back(pa), outputs.push_back(pa);
+    if (byGradient)
+      inputs.push_back(pg);
+    runner.add("update_mask", inputs, outputs,
+               {text("stream", "w.mask"), text("drop", c.drop), text("grow", c.grow), flag("kept", most),
+                flag("matrices", matrices), flag("target", prunes ? target : most), flag("has_age", c.aged),
+                real("restart", 5)});
+    runner.run();
+
+    const PhiloxStream stream(5, streamKey("w.mask"), 300);
+    std::vector<bool> expected = kept, isNew(kept.size());
+    for (int64_t e = 0; e < matrices; ++e) {
+      using Order = std::vector<std::pair<double, int64_t>>;
+      Order below, others, free;
+      for (int64_t i = e * size; i < (e + 1) * size; ++i)
+        if (kept[static_cast<size_t>(i)])
+          (std::string(c.drop) == "signed" && w[static_cast<size_t>(i)] < 0 ? below : others)
+              .emplace_back(std::fabs(w[static_cast<size_t>(i)]), i);
+      for (Order *order : {&below, &others}) {
+        std::sort(order->begin(), order->end());
+        int64_t count = (static_cast<int64_t>(order->size()) * amount + 999999999) / 1000000000;
+        if (prunes)
+          count = static_cast<int64_t>(order->size()) - (most - (most - target) * amount / 1000000000);
+        for (int64_t k = 0; k < count; ++k)
+          expected[static_cast<size_t>((*order)[static_cast<size_t>(k)].second)] = false;
+        if (prunes)
+          break;
+      }
+      if (prunes)
+        continue;
+      for (int64_t i = e * size; i < (e + 1) * size; ++i)
+        if (!expected[static_cast<size_t>(i)])
+          free.emplace_back(byGradient ? -std::fabs(g[static_cast<size_t>(i)])
+                                       : double(stream.bits(static_cast<uint64_t>(i))),
+                            i);
+      std::sort(free.begin(), free.end());
+      const int64_t missing = most - (size - static_cast<int64_t>(free.size()));
+      for (int64_t k = 0; k < missing; ++k)
+        expected[static_cast<size_t>(free[static_cast<size_t>(k)].second)] =
+            isNew[static_cast<size_t>(free[static_cast<size_t>(k)].second)] = true;
+    }
+    EXPECT_EQ(runner.readBytes(mask), bitsOf(expected));
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const bool old = expected[i] && !isNew[i];
+      ASSERT_EQ(runner.read(pw)[i], old ? w[i] : 0.0f) << i;
+      ASSERT_EQ(runner.read(pm)[i], old ? m[i] : 0.0f) << i;
+      ASSERT_EQ(runner.read(pv)[i], old ? v[i] : 0.0f) << i;
+      if (c.aged) {
+        ASSERT_EQ(runner.read(pa)[i], !expected[i] ? 0.0f : (isNew[i] ? 5.0f : age[i])) << i;
+      }
+    }
+  }
+}
+
+} // namespace
+} // namespace sluice::test
