@@ -79,8 +79,8 @@ Count paddingOfProduct(Count contraction, Count rows, Count experts, int64_t pie
 
 ClassCounts executedCounts(Operation *op, const OpCounts &counts) {
   ClassCounts executed = counts.ideal;
-  // Masked products run densely: zeros are multiplied too.
-  if (MaskType mask = maskOf(op))
+  // Zeros are multiplied too unless the product's kernel skips them.
+  if (MaskType mask = maskOf(op); mask && !op->hasAttr("sluice.skip_zeros"))
     executed.contraction = executed.contraction / mask.getKept() * mask.matrixSize();
   else if (isa<MaskedAdamWOp>(op))
     executed = counts.dense;

@@ -6,6 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -142,6 +144,63 @@ TEST_F(CommandLineTrainTest, SameBitsWithSeveralMicroBatches) {
     good(line + "1 --stop-after " + std::to_string(stop * 384));
     good(line + "2");
     EXPECT_EQ(checkpointHash(folder, 3), hash) << "stopped after step " << stop;
+  }
+}
+
+/// The tiny MoE with masks on attention and experts; `rest` goes below `sparsity:`.
+std::string maskedSpec(const std::string &base, const std::string &rest) {
+  return base + "sparsity:\n  targets: [attention, experts]\n  density: 0.25\n" + rest;
+}
+
+TEST_F(CommandLineTrainTest, MaskedRunsKeepTheirBitsAcrossUpdatesAndStops) {
+  const std::string moving = "  update:\n    every: 3 steps\n  regrown:\n    step: 5\n    ramp: 20\n";
+  for (const char *method : {"static", "set", "rigl", "gradual"}) {
+    SCOPED_TRACE(method);
+    const std::string name = std::string("masked-") + method, kind = method;
+    write(name + ".yaml",
+          maskedSpec(read("moe.yaml"), "  method: " + kind + "\n" + (kind == "static" ? "" : moving)));
+    good("sluice compile " + name + ".yaml -o " + name + ".slx");
+    const std::string line = "sluice-run train " + name + ".slx --out ";
+    good(line + name + "1" + quiet + "1");
+    good(line + name + "2" + quiet + "2");
+    const std::string hash = checkpointHash(name + "1", steps);
+    EXPECT_EQ(checkpointHash(name + "2", steps), hash);
+    for (int stop : {2, 3, 4, 6}) { // before, right after and between updates
+      const std::string folder = name + "stop" + std::to_string(stop);
+      good(line + folder + quiet + "2 --stop-after " + std::to_string(stop * stepTokens));
+      good(line + folder + quiet + "1");
+      EXPECT_EQ(checkpointHash(folder, steps), hash) << "stopped after step " << stop;
+    }
+    // What a mask drops is zero: no more weights and moments are other than zero than masks keep.
+    const std::string last = path(name + "1/checkpoints/step-00000008/");
+    StatusOr<SafetensorsFile> model = SafetensorsFile::open(last + "model.safetensors"),
+                              optimizer = SafetensorsFile::open(last + "optimizer.safetensors");
+    ASSERT_TRUE(model.ok()) << model.status();
+    ASSERT_TRUE(optimizer.ok()) << optimizer.status();
+    int64_t kept = 0, masks = 0, weights = 0, moments = 0;
+    auto isMasked = [](const std::string &tensor) {
+      return tensor.find("self_attn") != std::string::npos || tensor.find("experts.") != std::string::npos;
+    };
+    auto nonzeros = [](const TensorView &view) {
+      std::vector<double> values = valuesOf(view);
+      return std::count_if(values.begin(), values.end(), [](double value) { return value != 0; });
+    };
+    for (const TensorView &view : optimizer->tensors()) {
+      if (view.type == TensorType::U8) {
+        ++masks;
+        for (int64_t byte = 0; byte < view.elements(); ++byte)
+          kept += std::popcount(static_cast<const uint8_t *>(view.data)[byte]);
+      } else if (isMasked(std::string(view.name))) {
+        moments += nonzeros(view);
+      }
+    }
+    for (const TensorView &view : model->tensors())
+      if (isMasked(std::string(view.name)))
+        weights += nonzeros(view);
+    EXPECT_LE(weights, kept);
+    EXPECT_GT(weights, kept / 2);
+    EXPECT_LE(moments, 2 * kept);
+    EXPECT_GT(masks, 0);
   }
 }
 

@@ -104,6 +104,8 @@ void LinearOp::commandAttributes(NamedAttrList &attributes) {
   // A weight is a parameter (inside an outlined body: an argument) unless other ops computed it.
   Operation *source = getWeight().getDefiningOp();
   setInteger(attributes, getContext(), "parameter_b", !source || isa<ReadOp, ParamOp>(source));
+  if (getMask())
+    setMaskedKernel(*this, getMask(), attributes);
 }
 
 LogicalResult LinearOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {

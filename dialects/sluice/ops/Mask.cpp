@@ -75,6 +75,11 @@ LogicalResult requireInteger(Operation *op, llvm::StringRef name, Value value) {
   return success();
 }
 
+void setMaskedKernel(Operation *op, Value mask, NamedAttrList &attributes) {
+  setInteger(attributes, op->getContext(), "skip_zeros", op->hasAttr(skipZerosAttributeName));
+  setInteger(attributes, op->getContext(), "kept", maskTypeOf(mask).getKept());
+}
+
 // ----- param_mask
 // --------------------------------------------------------------------------------------------------
 

@@ -71,6 +71,7 @@ void MaskedInputGradientOp::commandAttributes(NamedAttrList &attributes) {
   setInteger(attributes, getContext(), "transpose_a", 0);
   setInteger(attributes, getContext(), "transpose_b", 0);
   setInteger(attributes, getContext(), "parameter_b", 1);
+  setMaskedKernel(*this, getMask(), attributes);
 }
 LogicalResult MaskedInputGradientOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
   return failure();
@@ -121,7 +122,9 @@ LogicalResult MaskedWeightGradientOp::evaluate(Evaluation &evaluation) {
 std::string MaskedWeightGradientOp::commandKind() {
   return "masked_weight_gradient";
 }
-void MaskedWeightGradientOp::commandAttributes(NamedAttrList &) {}
+void MaskedWeightGradientOp::commandAttributes(NamedAttrList &attributes) {
+  setMaskedKernel(*this, getMask(), attributes);
+}
 LogicalResult MaskedWeightGradientOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
   return failure();
 }
