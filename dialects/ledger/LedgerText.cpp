@@ -115,6 +115,9 @@ std::string flopsLines(const Ledger &ledger, const LedgerScale &scale) {
     const LedgerSum optimizer = ledger.optimizer();
     line("optimizer, a step", optimizer.counts.ideal.arithmetic(), optimizer.executed.arithmetic(),
          optimizer.counts.dense.arithmetic(), true);
+    if (LedgerSum update = ledger.maskUpdate(); update.counts.ideal.arithmetic() != 0)
+      line("mask update, each", update.counts.ideal.arithmetic(), update.executed.arithmetic(),
+           update.counts.dense.arithmetic(), true);
   }
   return text;
 }

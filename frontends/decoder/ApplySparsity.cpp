@@ -151,6 +151,8 @@ Status applySparsity(ModuleOp module, const Sparsity &sparsity) {
     const MaskedLayer &layer = layers[next];
     SLUICE_ASSIGN_OR_RETURN(int64_t target, keptInPattern(source.names.front(), layer, kept[next], sizes));
     ++next;
+    if (target == layer.out * layer.in)
+      continue; // keeps everything: no mask
     auto type = MaskType::get(module.getContext(), {layer.out, layer.in},
                               sparsity.gradual ? layer.out * layer.in : target,
                               StringAttr::get(module.getContext(), sparsity.pattern));

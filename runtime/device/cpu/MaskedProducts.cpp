@@ -1,7 +1,10 @@
-// Masked products run densely: weights that a mask drops are zero (masked_adamw and update_mask keep them
-// so), and of a weight gradient everything at dropped weights is zeroed after the product.
+// Masked products that skip zeros (SparseCommands.h), or run densely: weights that a mask drops are zero
+// (masked_adamw and update_mask keep them so), and of a weight gradient everything at dropped weights is
+// zeroed after the product.
 #include "runtime/device/cpu/Kernels.h"
 #include "runtime/device/cpu/Mask.h"
+#include "runtime/device/cpu/RowMath.h"
+#include "runtime/device/cpu/SparseCommands.h"
 
 namespace sluice::cpu {
 namespace {
