@@ -62,7 +62,7 @@ sluice.state @w : tensor<2xf32> init "zeros" role "parameter" of "w" kind "mlp" 
 
 // -----
 
-// expected-error @+1 {{'sluice.state' op 'w' must have the role parameter, gradient, exp_avg or exp_avg_sq, found 'momentum'}}
+// expected-error @+1 {{'sluice.state' op 'w' must have the role parameter, gradient, exp_avg, exp_avg_sq, mask, age or dense_gradient, found 'momentum'}}
 sluice.state @w : tensor<2xf32> init #sluice.fill<0.0 : f64> role "momentum" of "w" kind "mlp" checkpoint "w" decay true experts 0 active 0
 
 // -----
