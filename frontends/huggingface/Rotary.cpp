@@ -80,6 +80,7 @@ private:
 /// theta^(-2i/dim) for each pair.
 std::vector<double> plainFrequencies(double theta, int64_t dim) {
   std::vector<double> frequencies;
+  frequencies.reserve(static_cast<size_t>(dim / 2));
   for (int64_t i = 0; i < dim / 2; ++i)
     frequencies.push_back(std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(dim)));
   return frequencies;

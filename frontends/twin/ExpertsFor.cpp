@@ -162,6 +162,7 @@ StatusOr<ExpertsRequest> parseExpertsRequest(const std::string &text) {
       {"C", large(request.compute)},
       {"unique", large(request.unique)}};
   std::vector<std::string> names;
+  names.reserve(setters.size());
   for (const auto &entry : setters)
     names.push_back(entry.first);
   const std::vector<std::string> parts = absl::StrSplit(text, ',', absl::SkipEmpty());

@@ -166,6 +166,7 @@ std::string twinSpec(const DecoderConfig &twin, const DecoderConfig &referenceCo
   if (reference) {
     for (const auto &[key, value] : reference->all()) {
       std::vector<std::string> scalars;
+      scalars.reserve(value.scalars.size());
       for (const std::string &text : value.scalars)
         scalars.push_back(scalar(text));
       keys[key] = scalars.size() == 1 ? scalars[0] : "[" + absl::StrJoin(scalars, ", ") + "]";
