@@ -1,5 +1,7 @@
+#include "dialects/sluice/ops/MaskRules.h"
 #include "passes/Passes.h"
 #include "passes/Rewriting.h"
+#include "runtime/abi/Tiles.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -30,9 +32,19 @@ struct LowerMasks : impl::LowerMasksBase<LowerMasks> {
         return;
       const double percent =
           100.0 * static_cast<double>(mask.getKept()) / static_cast<double>(mask.matrixSize());
-      op->emitRemark() << op->getName() << " in '" << origin.getPath() << "': masked dense, keeps "
-                       << llvm::formatv("{0:f1}", percent).str()
-                       << " % of its weights; zeros are multiplied, no kernel skips them yet";
+      const bool grouped = isa<GroupedLinearOp, GroupedWeightGradientOp>(op);
+      const bool skips = !grouped && skippingPays(mask);
+      if (skips)
+        op->setAttr(skipZerosAttributeName, UnitAttr::get(op->getContext()));
+      const std::string why =
+          skips     ? ""
+          : grouped ? "; zeros are multiplied, no grouped kernel skips them yet"
+                    : llvm::formatv("; zeros are multiplied, skipping them pays at {0} % or less",
+                                    tiles::sparseBreakEvenPercent)
+                          .str();
+      op->emitRemark() << op->getName() << " in '" << origin.getPath()
+                       << (skips ? "': skips zeros, keeps " : "': masked dense, keeps ")
+                       << llvm::formatv("{0:f1}", percent).str() << " % of its weights" << why;
     });
   }
 };

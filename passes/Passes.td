@@ -123,7 +123,7 @@ def SaveOrRecompute : Sluice_Pass<"save-or-recompute"> {
 }
 
 def LowerMasks : Sluice_Pass<"lower-masks"> {
-  let summary = "Say by which kernel each masked product runs: masked dense so far";
+  let summary = "Choose by which kernel each masked product runs: one that skips zeros, or masked dense";
 }
 
 // ---------------------------------------------------------------------------------------------------------------

@@ -114,6 +114,7 @@ void runBalanceGradient(SwitchBalanceGradientOp op, Frame &frame) {
     return;
   const std::vector<double> chosen = assignments(routing, targets, op.getIgnoreIndex());
   std::vector<Scalar> slopes; // g experts f_e / counted
+  slopes.reserve(static_cast<size_t>(experts));
   for (int64_t e = 0; e < experts; ++e)
     slopes.push_back(Scalar(chosen[e]) / (counted * static_cast<double>(routing.topK)) *
                      static_cast<double>(experts) * frame.in(3)[0] / counted);

@@ -1,5 +1,6 @@
 // Masks: the type's rules, param_mask, random_mask, apply_mask.
 #include "dialects/sluice/ops/MaskRules.h"
+#include "runtime/abi/Tiles.h"
 #include "runtime/support/Philox.h"
 
 #include <algorithm>
@@ -73,6 +74,10 @@ LogicalResult requireInteger(Operation *op, llvm::StringRef name, Value value) {
   if (!type.hasStaticShape() || type.getNumElements() != 1 || !type.getElementType().isInteger(64))
     return ruleError(op) << name << " must be one 64-bit integer, found " << type;
   return success();
+}
+
+bool skippingPays(MaskType mask) {
+  return Count(mask.getKept()) * 100 <= Count(mask.matrixSize()) * tiles::sparseBreakEvenPercent;
 }
 
 void setMaskedKernel(Operation *op, Value mask, NamedAttrList &attributes) {

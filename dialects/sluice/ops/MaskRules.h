@@ -11,6 +11,9 @@ inline MaskType maskTypeOf(mlir::Value value) {
 /// Checks that the mask has exactly the shape of `tensor`, which is called `name`.
 mlir::LogicalResult requireMask(mlir::Operation *op, mlir::Value mask, mlir::Value tensor,
                                 llvm::StringRef name);
+/// Whether a product of every token with a matrix under `mask` is faster when it skips the zeros
+/// (runtime/abi/Tiles.h).
+bool skippingPays(MaskType mask);
 /// Set by *lower-masks* on a product whose kernel skips the zeros; the others run densely.
 inline constexpr llvm::StringLiteral skipZerosAttributeName = "sluice.skip_zeros";
 /// How the command of `op`, a product with `mask`, treats zeros: `skip_zeros` and the largest number of kept
