@@ -30,6 +30,7 @@ TEST(ExportConfigTest, EveryModelOfOursSurvivesAsAConfig) {
     // What is no part of a config.json.
     read->name = source->config.name;
     read->balanceWeight = source->config.balanceWeight, read->routerZWeight = source->config.routerZWeight;
+    read->sparsity = source->config.sparsity;
     ModelCounter counter(*source, "");
     StatusOr<std::string> expected = counter.graph(source->config), found = counter.graph(*read);
     ASSERT_TRUE(expected.ok() && found.ok()) << expected.status() << found.status();

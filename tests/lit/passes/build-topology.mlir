@@ -1,4 +1,4 @@
-// RUN: sluice-opt %s --sluice-to-phase="phase=differentiate" | FileCheck %s
+// RUN: sluice-opt %s --sluice-to-phase="phase=flatten" --sluice-build-eval --sluice-differentiate --sluice-build-apply --sluice-build-topology --sluice-build-init | FileCheck %s
 // A mask that grows by gradient: the sums of whole gradients and the update as entry points of their own.
 
 // CHECK-DAG: sluice.state @w.mask : !sluice.mask<[4, 8], kept = 12, "unstructured"> init #sluice.random_mask role "mask" of "w"
