@@ -1,6 +1,6 @@
 """One PyTorch training step of the same model: forward, backward, global-norm clipping, fused AdamW. Prints a JSON object.
 
-usage: pytorch_step.py dense|moe eager|compile [--ffn F] [--experts E] [--top-k K] [--steps N] ...
+usage: pytorch_step.py dense|moe|masked eager|compile [--ffn F] [--experts E] [--top-k K] [--steps N] ...
 """
 import argparse
 import json
@@ -12,7 +12,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 parser = argparse.ArgumentParser()
-parser.add_argument("model", choices=["dense", "moe"])
+parser.add_argument("model", choices=["dense", "moe", "masked"])
 parser.add_argument("mode", choices=["eager", "compile"])
 for name, default in dict(batch=8, seq=256, steps=6, width=256, layers=4, vocabulary=30008, heads=8, kv_heads=4,
                           ffn=2048, experts=4, top_k=2, threads=2).items():
@@ -26,6 +26,10 @@ head = a.width // a.heads
 def linear(inputs, outputs):
     layer = nn.Linear(inputs, outputs, bias=False)
     nn.init.normal_(layer.weight, 0, 0.02)
+    if a.model == "masked":  # as sparse training is simulated: dense products, masked weights and gradients
+        mask = (torch.rand_like(layer.weight) < 0.1).float()
+        layer.weight.data.mul_(mask)
+        layer.weight.register_hook(lambda gradient: gradient * mask)
     return layer
 
 

@@ -9,6 +9,8 @@ import tempfile
 
 SHAPES = {  # the models of the design's section 11; sizes as in models/paper1
     "dense-2048": dict(spec="models/paper1/dense-2048.yaml", kind="dense", ffn=2048, experts=0, top_k=0),
+    "dense-4096": dict(spec="models/paper1/dense-4096.yaml", kind="dense", ffn=4096, experts=0, top_k=0),
+    "masked-90": dict(spec="benchmarks/masked-90.yaml", kind="masked", ffn=4096, experts=0, top_k=0),
     "moe-4x-top2": dict(spec="models/paper1/moe-4x-top2.yaml", kind="moe", ffn=1024, experts=4, top_k=2),
 }
 BIN = "build/release/bin/"
