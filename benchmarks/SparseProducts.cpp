@@ -43,7 +43,7 @@ public:
     for (size_t i = 0; i < weight.size(); ++i)
       if (uniform(random) < density)
         mask[i / 64] |= uint64_t{1} << (i % 64), weight[i] = uniform(random);
-    forwardWeight.build(mask.data(), false), backwardWeight.build(mask.data(), true);
+    forwardWeight.build(mask.data(), 0, false), backwardWeight.build(mask.data(), 0, true);
     forwardWeight.refresh(weight.data()), backwardWeight.refresh(weight.data());
     x.assign(static_cast<size_t>(tokens * inputs), 0.5f),
         y.assign(static_cast<size_t>(tokens * outputs), 0.25f);

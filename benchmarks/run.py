@@ -99,11 +99,33 @@ def main():
     print_table(rows)
     sparse = run_json([BIN + "sluice-bench-sparse"])["rows"]
     print_sparse(sparse)
+    updates = mask_updates()
+    print_updates(updates)
     os.makedirs(os.path.dirname(arguments.json) or ".", exist_ok=True)
     with open(arguments.json, "w") as file:
-        json.dump(dict(rows=rows, sparse_products=sparse), file, indent=2)
+        json.dump(dict(rows=rows, sparse_products=sparse, mask_updates=updates), file, indent=2)
         file.write("\n")
     print(f"rows written to {arguments.json}")
+
+
+def mask_updates():
+    """What an update of the masks of masked-90 costs, against a training step of the same program."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for method in ("set", "rigl"):
+            executable = os.path.join(folder, method + ".slx")
+            subprocess.run([BIN + "sluice", "compile", SHAPES["masked-90"]["spec"], "--set", f"sparsity.method={method}",
+                            "-o", executable], check=True, stdout=sys.stderr)
+            result = run_json([BIN + "sluice-bench-step", executable])
+            rows.append(dict(method=method, step_ms=result["step_ms"], mask_update_ms=result["mask_update_ms"],
+                             ratio=result["mask_update_ms"] / result["step_ms"]))
+    return rows
+
+
+def print_updates(rows):
+    print(f"\n{'mask update':<14}{'step ms':>9}{'update ms':>11}{'of a step':>11}")
+    for row in rows:
+        print(f"{row['method']:<14}{row['step_ms']:>9.0f}{row['mask_update_ms']:>11.0f}{row['ratio']:>11.2f}")
 
 
 def print_table(rows):

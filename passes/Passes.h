@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dialects/sluice/Sluice.h"
+#include "passes/Pipeline.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
@@ -11,6 +12,9 @@ namespace sluice {
 
 #define GEN_PASS_DECL
 #include "passes/Passes.h.inc"
+
+/// lower-masks with break-evens from `source`, or the default one without.
+std::unique_ptr<mlir::Pass> createLowerMasks(BreakEvenSource source);
 
 #define GEN_PASS_REGISTRATION
 #include "passes/Passes.h.inc"

@@ -124,6 +124,12 @@ def SaveOrRecompute : Sluice_Pass<"save-or-recompute"> {
 
 def LowerMasks : Sluice_Pass<"lower-masks"> {
   let summary = "Choose by which kernel each masked product runs: one that skips zeros, or masked dense";
+  let description = [{
+    Each masked product gets `sluice.skip_at_most`: the number of kept weights of a matrix up to which its kernel skips
+    zeros, 0 for never. It follows from a break-even in percent: `sparsity.break_even` of the training section, else
+    what the pipeline's source measured for the matrix and product on this machine, else an assumed one. Where pruning
+    crosses it, the command carries both kernels.
+  }];
 }
 
 // ---------------------------------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ void addPhase(OpPassManager &manager, Phase phase, const PipelineOptions &option
     manager.addPass(createSaveOrRecompute({options.saveBudget}));
     break;
   case Phase::LowerMasks:
-    manager.addPass(createLowerMasks());
+    manager.addPass(createLowerMasks(options.breakEven));
     break;
   case Phase::FuseExperts:
     // Before form-kernels, which would otherwise take swiglu and its adjoint into elementwise kernels.

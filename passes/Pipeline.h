@@ -2,8 +2,10 @@
 #pragma once
 
 #include "passes/Phases.h"
+#include "runtime/abi/BreakEven.h"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace mlir {
@@ -12,11 +14,15 @@ class OpPassManager;
 
 namespace sluice {
 
+/// The break-even of a masked matrix [outputs, inputs].
+using BreakEvenSource = std::function<BreakEven(int64_t outputs, int64_t inputs)>;
+
 /// What a compilation may choose. Everything else is in the module.
 struct PipelineOptions {
   std::string bindings;              // sizes of named dimensions: "batch=8,seq=256"
   std::string precision = "float32"; // see choose-precision
   int64_t saveBudget = 0;            // bytes for values saved for the backward; 0: no limit
+  BreakEvenSource breakEven;         // empty: the default of runtime/abi/BreakEven.h
 };
 
 /// Adds the passes of all phases after *parse* up to `to`, included; each phase ends with verify-phase.

@@ -1,24 +1,14 @@
 #include "codegen/cuda/Cache.h"
 
 #include "codegen/cuda/Sources.h"
+#include "runtime/support/CacheFolder.h"
 #include "runtime/support/File.h"
 #include "runtime/support/Hash.h"
 
-#include <cstdlib>
 #include <filesystem>
 
 namespace sluice::cuda {
 namespace {
-
-std::string cacheFolder() {
-  if (const char *folder = std::getenv("SLUICE_CACHE"))
-    return folder;
-  if (const char *folder = std::getenv("XDG_CACHE_HOME"))
-    return std::string(folder) + "/sluice";
-  if (const char *home = std::getenv("HOME"))
-    return std::string(home) + "/.cache/sluice";
-  return "";
-}
 
 std::string keyOf(const Nvrtc &nvrtc, const TranslationUnit &unit, const std::string &architecture) {
   std::string text = concat(nvrtc.version(), "\n", unit.source);

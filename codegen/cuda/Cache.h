@@ -6,8 +6,8 @@
 namespace sluice::cuda {
 
 /// `unit` compiled for `architecture`, from the cache or by NVRTC and then into the cache. The key is a hash
-/// of source, options, architecture, NVRTC's version and the device library. The folder is $SLUICE_CACHE,
-/// else $XDG_CACHE_HOME/sluice, else ~/.cache/sluice; where it cannot be written, nothing is kept.
+/// of source, options, architecture, NVRTC's version and the device library. The folder is that of
+/// runtime/support/CacheFolder.h; where it cannot be written, nothing is kept.
 /// Thread-safe.
 StatusOr<std::string> compileCached(const Nvrtc &nvrtc, const TranslationUnit &unit,
                                     const std::string &architecture);

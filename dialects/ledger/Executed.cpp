@@ -80,9 +80,8 @@ Count paddingOfProduct(Count contraction, Count rows, Count experts, int64_t pie
 
 ClassCounts executedCounts(Operation *op, const OpCounts &counts) {
   ClassCounts executed = counts.ideal;
-  // Zeros are multiplied too unless the product's kernel skips them, which *lower-masks* decides in this way.
-  const bool grouped = isa<GroupedLinearOp, GroupedWeightGradientOp>(op);
-  if (MaskType mask = maskOf(op); mask && (grouped || !skippingPays(mask)))
+  // Zeros are multiplied too unless the product's kernel skips them.
+  if (MaskType mask = maskOf(op); mask && !skipsZeros(op, mask))
     executed.contraction = executed.contraction / mask.getKept() * mask.matrixSize();
   else if (isa<MaskedAdamWOp>(op))
     executed = counts.dense;

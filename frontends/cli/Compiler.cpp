@@ -10,6 +10,7 @@
 #include "frontends/decoder/BuildDecoder.h"
 #include "frontends/huggingface/Config.h"
 #include "frontends/spec/Spec.h"
+#include "runtime/device/cpu/BreakEvenCache.h"
 #include "runtime/support/File.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -176,6 +177,7 @@ Status Compiler::run(LoadedModel &model, Phase to, const CompilerOptions &option
   PipelineOptions pipeline;
   pipeline.bindings = options.bindings.empty() ? ownBindings(model) : options.bindings;
   pipeline.saveBudget = options.saveBudget;
+  pipeline.breakEven = cpu::knownBreakEven;
   int number = 0;
   auto save = [&](llvm::StringRef phase) -> Status {
     if (options.saveTemps.empty())

@@ -266,6 +266,12 @@ llvm::json::Object readSparsity(Reader &reader, const SpecTree &tree, DecoderCon
       reader.copyAs(object, *findSpecKey(key), name);
   if (tree.has("sparsity.regrown.ramp") && !tree.has("sparsity.regrown.step"))
     wrong("sparsity.regrown.ramp", "expected sparsity.regrown.step beside it, found none");
+  if (double percent = 0; tree.has("sparsity.break_even")) {
+    reader.read("sparsity.break_even", percent);
+    if (!(percent >= 0 && percent <= 100))
+      wrong("sparsity.break_even", "expected a percentage from 0 to 100, found ", percent);
+    object["break_even"] = percent;
+  }
   decoder.sparsity = std::move(sparsity);
   return object;
 }

@@ -108,6 +108,8 @@ constexpr SpecKey keys[] = {
     {"sparsity.regrown.step", SpecKind::Integer, "the run's step",
      "its step in the optimizer's corrections; with it every weight counts its own steps", ""},
     {"sparsity.regrown.ramp", SpecKind::Integer, "0", "steps over which its first moment is damped", ""},
+    {"sparsity.break_even", SpecKind::Number, "measured on the compiling machine",
+     "largest percentage of kept weights at which kernels skip zeros; 0: never", ""},
 
     {"train.batch", SpecKind::Integer, "8", "sequences of a micro-batch (the bound dimension `batch`)", ""},
     {"train.seq", SpecKind::Integer, "256", "tokens of a sequence (the bound dimension `seq`)", ""},

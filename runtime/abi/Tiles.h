@@ -14,9 +14,4 @@ inline constexpr int64_t preparedExtents[] = {16, 32, 48, 64, 96, 128, 192, 256}
 /// Queries of attention are taken in blocks of this many, against all keys that any query of the block sees.
 inline constexpr int64_t attentionQueries = 64;
 
-/// A masked matrix that keeps at most so many percent of its weights runs through the products that skip
-/// zeros (docs/benchmarks.md): at 25 % they take half of the dense time with AVX2, and break even with
-/// AVX-512.
-inline constexpr int64_t sparseBreakEvenPercent = 25;
-
 } // namespace sluice::tiles

@@ -180,7 +180,7 @@ Status readMasks(const json &object, MaskScheduleOptions &masks) {
   SLUICE_RETURN_IF_ERROR(
       checkKeys(object,
                 {"targets", "density", "distribution", "attention_to_mlp", "pattern", "method", "every",
-                 "start", "end", "schedule", "until", "drop", "grow", "restart", "ramp"},
+                 "start", "end", "schedule", "until", "drop", "grow", "restart", "ramp", "break_even"},
                 "sparsity"));
   Section section(object, "sparsity");
   int grow = -1;

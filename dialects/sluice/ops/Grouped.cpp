@@ -130,6 +130,8 @@ std::string GroupedLinearOp::commandKind() {
 void GroupedLinearOp::commandAttributes(NamedAttrList &attributes) {
   appendInteger(attributes, *this, "top_k", routingTypeOf(getRouting()).getTopK());
   appendInteger(attributes, *this, "transpose_w", getTransposeWeight() ? 1 : 0);
+  if (getMask())
+    setMaskedKernel(*this, getMask(), attributes);
 }
 LogicalResult GroupedLinearOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
   return failure();
@@ -187,6 +189,8 @@ std::string GroupedWeightGradientOp::commandKind() {
 }
 void GroupedWeightGradientOp::commandAttributes(NamedAttrList &attributes) {
   appendInteger(attributes, *this, "top_k", routingTypeOf(getRouting()).getTopK());
+  if (getMask())
+    setMaskedKernel(*this, getMask(), attributes);
 }
 LogicalResult GroupedWeightGradientOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
   return failure();

@@ -1,6 +1,6 @@
 // Masks: the type's rules, param_mask, random_mask, apply_mask.
 #include "dialects/sluice/ops/MaskRules.h"
-#include "runtime/abi/Tiles.h"
+#include "runtime/abi/BreakEven.h"
 #include "runtime/support/Philox.h"
 
 #include <algorithm>
@@ -76,12 +76,19 @@ LogicalResult requireInteger(Operation *op, llvm::StringRef name, Value value) {
   return success();
 }
 
-bool skippingPays(MaskType mask) {
-  return Count(mask.getKept()) * 100 <= Count(mask.matrixSize()) * tiles::sparseBreakEvenPercent;
+int64_t keptAtPercent(MaskType mask, double percent) {
+  return static_cast<int64_t>(static_cast<double>(mask.matrixSize()) * percent / 100);
+}
+
+bool skipsZeros(Operation *op, MaskType mask) {
+  if (auto most = op->getAttrOfType<IntegerAttr>(skipAtMostAttributeName))
+    return mask.getKept() <= most.getInt();
+  return mask.getKept() <= keptAtPercent(mask, defaultBreakEvenPercent);
 }
 
 void setMaskedKernel(Operation *op, Value mask, NamedAttrList &attributes) {
-  setInteger(attributes, op->getContext(), "skip_zeros", op->hasAttr(skipZerosAttributeName));
+  auto most = op->getAttrOfType<IntegerAttr>(skipAtMostAttributeName);
+  setInteger(attributes, op->getContext(), "skip_at_most", most ? most.getInt() : 0);
   setInteger(attributes, op->getContext(), "kept", maskTypeOf(mask).getKept());
 }
 

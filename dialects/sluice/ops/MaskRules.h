@@ -11,13 +11,17 @@ inline MaskType maskTypeOf(mlir::Value value) {
 /// Checks that the mask has exactly the shape of `tensor`, which is called `name`.
 mlir::LogicalResult requireMask(mlir::Operation *op, mlir::Value mask, mlir::Value tensor,
                                 llvm::StringRef name);
-/// Whether a product of every token with a matrix under `mask` is faster when it skips the zeros
-/// (runtime/abi/Tiles.h).
-bool skippingPays(MaskType mask);
-/// Set by *lower-masks* on a product whose kernel skips the zeros; the others run densely.
-inline constexpr llvm::StringLiteral skipZerosAttributeName = "sluice.skip_zeros";
-/// How the command of `op`, a product with `mask`, treats zeros: `skip_zeros` and the largest number of kept
-/// weights.
+/// Set by *lower-masks* on a masked product: the largest number of kept weights of a matrix at which its
+/// kernel skips the zeros. Absent or 0: the product always runs densely.
+inline constexpr llvm::StringLiteral skipAtMostAttributeName = "sluice.skip_at_most";
+/// `percent` of a matrix's weights, rounded down.
+int64_t keptAtPercent(MaskType mask, double percent);
+/// Whether the kernel of `op`, a product with `mask`, skips the zeros of a matrix with as many kept weights
+/// as the mask has at most; before *lower-masks* as if the break-even were the default
+/// (runtime/abi/BreakEven.h).
+bool skipsZeros(mlir::Operation *op, MaskType mask);
+/// How the command of `op`, a product with `mask`, treats zeros: `skip_at_most`, and the largest number of
+/// kept weights.
 void setMaskedKernel(mlir::Operation *op, mlir::Value mask, mlir::NamedAttrList &attributes);
 
 /// Checks that `value` is one 64-bit integer.

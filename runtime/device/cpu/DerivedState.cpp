@@ -10,14 +10,23 @@ void PackedParameter::refresh(int64_t tile, int worker) {
 
 SparseWeight::SparseWeight(const MaskedMatrix &source)
     : from(source), entries(source.outputs, source.inputs, source.most) {
-  builtFor.reserve(static_cast<size_t>(source.outputs * source.inputs + 63) / 64);
+  builtFor.reserve(static_cast<size_t>(source.outputs * source.inputs + 63) / 64 + 1);
 }
 
 void SparseWeight::refresh(int64_t, int) {
-  const ptrdiff_t words = (from.outputs * from.inputs + 63) / 64;
-  if (builtFor.empty() || !std::equal(builtFor.begin(), builtFor.end(), from.mask)) {
-    builtFor.assign(from.mask, from.mask + words);
-    entries.build(from.mask, from.transposed);
+  // A word at either end may hold bits of a neighbour too; a change there builds once more than needed.
+  const int64_t last = from.first + from.outputs * from.inputs;
+  const uint64_t *begin = from.mask + from.first / 64, *end = from.mask + (last + 63) / 64;
+  if (builtFor.empty() || !std::equal(builtFor.begin(), builtFor.end(), begin)) {
+    builtFor.assign(begin, end);
+    int64_t kept = 0;
+    for (int64_t bit = from.first; bit < last; ++bit)
+      kept += static_cast<int64_t>(from.mask[bit / 64] >> (bit % 64) & 1);
+    hasRoom = kept <= from.most;
+    if (hasRoom)
+      entries.build(from.mask, from.first, from.transposed);
+    else
+      entries.clear();
   }
   if (from.weight)
     entries.refresh(from.weight);

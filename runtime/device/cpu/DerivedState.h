@@ -33,12 +33,13 @@ private:
   HostBlock copy;
 };
 
-/// Where a masked matrix lies: `mask` and `weight` as SparseMatrix::build and refresh take them. Without a
-/// weight the entries have places and no values.
+/// Where a masked matrix lies: `mask`, `first` and `weight` as SparseMatrix::build and refresh take them.
+/// Without a weight the entries have places and no values.
 struct MaskedMatrix {
   int64_t outputs, inputs;
-  int64_t most; // kept weights under any mask
+  int64_t most; // kept weights for which the entries have room
   const uint64_t *mask;
+  int64_t first; // bit of the mask
   const float *weight;
   bool transposed;
 
@@ -50,14 +51,18 @@ class SparseWeight final : public DerivedCopy {
 public:
   explicit SparseWeight(const MaskedMatrix &source);
   const MaskedMatrix &source() const { return from; }
+  /// Empty while the mask keeps more weights than there is room for.
   const SparseMatrix &matrix() const { return entries; }
+  /// Whether the mask keeps no more weights than there is room for.
+  bool fits() const { return hasRoom; }
   int64_t tiles() const override { return 1; }
   void refresh(int64_t tile, int worker) override;
 
 private:
   MaskedMatrix from;
   SparseMatrix entries;
-  std::vector<uint64_t> builtFor; // the mask of the entries; empty: none yet
+  std::vector<uint64_t> builtFor; // the words of the mask that the entries are of; empty: none yet
+  bool hasRoom = false;
 };
 
 /// All copies of a device. Programs own them; this list forgets those whose programs are gone.

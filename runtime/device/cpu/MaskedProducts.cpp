@@ -48,20 +48,71 @@ StatusOr<PreparedKernel> prepareGradient(PrepareContext &context, const Command 
   return kernel;
 }
 
-/// The masked matrix [out, in] of a command: `transposed` for the product with its transpose, from out to in.
-MaskedMatrix matrixOf(const Tensor &mask, int64_t out, int64_t in, int64_t kept, const float *weight,
-                      bool transposed) {
-  return {transposed ? in : out, transposed ? out : in, kept, mask.as<uint64_t>(), weight, transposed};
+/// Which kernels a masked product carries: the one that skips zeros runs while a matrix keeps at most `skip`
+/// weights, the dense one above; the mask never keeps more than `most`.
+struct Forms {
+  int64_t skip, most;
+  bool never() const { return skip == 0; }
+  bool always() const { return most <= skip; }
+};
+
+Forms formsOf(Arguments &arguments, int64_t matrixSize) {
+  const int64_t most = arguments.integer("kept", 1, matrixSize);
+  return {arguments.integer("skip_at_most", 0, matrixSize), most};
 }
 
-StatusOr<PreparedKernel> prepareSkipping(PrepareContext &context, const Tensor &mask) {
+/// The masked matrix [out, in] of a command whose mask starts at bit `first`: `transposed` for the product
+/// with its transpose, from out to in.
+MaskedMatrix matrixOf(const Tensor &mask, int64_t first, int64_t out, int64_t in, const Forms &forms,
+                      const float *weight, bool transposed) {
+  return {transposed ? in : out,
+          transposed ? out : in,
+          std::min(forms.skip, forms.most),
+          mask.as<uint64_t>(),
+          first,
+          weight,
+          transposed};
+}
+
+/// One masked matrix an expert; `weight` may be null.
+std::vector<std::shared_ptr<const SparseWeight>> expertWeights(PrepareContext &context, const Tensor &mask,
+                                                               int64_t experts, int64_t out, int64_t in,
+                                                               const Forms &forms, const float *weight,
+                                                               bool transposed) {
+  std::vector<std::shared_ptr<const SparseWeight>> weights;
+  weights.reserve(static_cast<size_t>(experts));
+  for (int64_t expert = 0; expert < experts; ++expert) {
+    const int64_t first = expert * out * in;
+    weights.push_back(context.derived.addSparse(
+        matrixOf(mask, first, out, in, forms, weight ? weight + first : nullptr, transposed)));
+  }
+  return weights;
+}
+
+/// Adds the bias to every row of y.
+void addBias(PreparedKernel &kernel, const Tensor &bias, const Tensor &y) {
+  if (bias.data)
+    kernel.stages.push_back(rangeStage(y.rows(), 64, [=](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row)
+        rowAddScaled(bias.f32(), bias.elements, 1.0f, y.f32() + row * bias.elements);
+    }));
+}
+
+} // namespace
+
+StatusOr<PreparedKernel> prepareMaskedGemm(PrepareContext &context) {
+  SLUICE_ASSIGN_OR_RETURN(const Tensor mask, maskOf(context, 3, /*overOutput=*/false));
+  const Command dense = withoutMask(context.command, "gemm");
   Arguments arguments(context);
   const Tensor x = arguments.input(0), w = arguments.input(1), y = arguments.output(0);
   const bool transposed = !arguments.flag("transpose_b"), accumulate = arguments.flag("accumulate");
+  const Forms forms = formsOf(arguments, w.elements);
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+  if (forms.never())
+    return prepareDense(context, dense, prepareGemm);
   arguments.require(w.rank() == 2 && !arguments.flag("transpose_a"), "w must be [out, in], and A as stored");
   SLUICE_RETURN_IF_ERROR(arguments.status());
-  const int64_t kept = arguments.integer("kept", 1, w.elements);
-  const MaskedMatrix source = matrixOf(mask, w.dim(0), w.dim(1), kept, w.f32(), transposed);
+  const MaskedMatrix source = matrixOf(mask, 0, w.dim(0), w.dim(1), forms, w.f32(), transposed);
   arguments.require(x.dim(-1) == source.inputs && y.dim(-1) == source.outputs && x.rows() == y.rows(),
                     "x, w and y must fit together");
   Tensor bias;
@@ -70,58 +121,98 @@ StatusOr<PreparedKernel> prepareSkipping(PrepareContext &context, const Tensor &
     arguments.elements(bias, source.outputs, "bias");
   }
   SLUICE_RETURN_IF_ERROR(arguments.status());
-  PreparedKernel kernel =
-      sparseProductKernel(context.derived.addSparse(source), x.rows(), x.f32(), y.f32(), accumulate);
-  if (bias.data)
-    kernel.stages.push_back(rangeStage(y.rows(), 64, [=](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row)
-        rowAddScaled(bias.f32(), bias.elements, 1.0f, y.f32() + row * bias.elements);
-    }));
-  return kernel;
-}
-
-StatusOr<PreparedKernel> prepareSkippingGradient(PrepareContext &context, const Tensor &mask) {
-  Arguments arguments(context);
-  const Tensor dy = arguments.input(0), x = arguments.input(1), dw = arguments.output(0);
-  const bool accumulate = arguments.flag("accumulate");
-  arguments.shape(dw, {dy.dim(-1), x.dim(-1)}, "dw");
-  arguments.require(dy.rows() == x.rows(), "dy and x must have the same rows");
-  SLUICE_RETURN_IF_ERROR(arguments.status());
-  const int64_t kept = arguments.integer("kept", 1, dw.elements);
-  SLUICE_RETURN_IF_ERROR(arguments.status());
-  return sparseWeightGradientKernel(
-      context.derived.addSparse(matrixOf(mask, dw.dim(0), dw.dim(1), kept, nullptr, false)), x.rows(),
-      x.f32(), dy.f32(), dw.f32(), accumulate);
-}
-
-} // namespace
-
-StatusOr<PreparedKernel> prepareMaskedGemm(PrepareContext &context) {
-  SLUICE_ASSIGN_OR_RETURN(const Tensor mask, maskOf(context, 3, /*overOutput=*/false));
-  if (context.command.integerOr("skip_zeros", 0) == 1)
-    return prepareSkipping(context, mask);
-  return prepareDense(context, withoutMask(context.command, "gemm"), prepareGemm);
+  std::shared_ptr<const SparseWeight> weight = context.derived.addSparse(source);
+  PreparedKernel skipping = sparseProductKernel(weight, x.rows(), x.f32(), y.f32(), accumulate);
+  addBias(skipping, bias, y);
+  if (forms.always())
+    return skipping;
+  SLUICE_ASSIGN_OR_RETURN(PreparedKernel other, prepareDense(context, dense, prepareGemm));
+  return eitherKernel(std::move(weight), std::move(skipping), std::move(other));
 }
 
 StatusOr<PreparedKernel> prepareMaskedWeightGradient(PrepareContext &context) {
-  if (context.command.integerOr("skip_zeros", 0) == 1) {
-    SLUICE_ASSIGN_OR_RETURN(const Tensor mask, maskOf(context, 3, /*overOutput=*/true));
-    return prepareSkippingGradient(context, mask);
-  }
   Command dense = withoutMask(context.command, "gemm");
   dense.attributes.push_back({"transpose_a", int64_t{1}});
   dense.attributes.push_back({"transpose_b", int64_t{0}});
-  return prepareGradient(context, dense, 3, prepareGemm);
+  SLUICE_ASSIGN_OR_RETURN(const Tensor mask, maskOf(context, 3, /*overOutput=*/true));
+  Arguments arguments(context);
+  const Tensor dy = arguments.input(0), x = arguments.input(1), dw = arguments.output(0);
+  const bool accumulate = arguments.flag("accumulate");
+  const Forms forms = formsOf(arguments, dw.elements);
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+  if (forms.never())
+    return prepareGradient(context, dense, 3, prepareGemm);
+  arguments.shape(dw, {dy.dim(-1), x.dim(-1)}, "dw");
+  arguments.require(dy.rows() == x.rows(), "dy and x must have the same rows");
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+  std::shared_ptr<const SparseWeight> weight =
+      context.derived.addSparse(matrixOf(mask, 0, dw.dim(0), dw.dim(1), forms, nullptr, false));
+  PreparedKernel skipping =
+      sparseWeightGradientKernel(weight, x.rows(), x.f32(), dy.f32(), dw.f32(), accumulate);
+  if (forms.always())
+    return skipping;
+  SLUICE_ASSIGN_OR_RETURN(PreparedKernel other, prepareGradient(context, dense, 3, prepareGemm));
+  return eitherKernel(std::move(weight), std::move(skipping), std::move(other));
 }
 
 StatusOr<PreparedKernel> prepareMaskedGroupedGemm(PrepareContext &context) {
-  SLUICE_RETURN_IF_ERROR(maskOf(context, 4, /*overOutput=*/false).status());
-  return prepareDense(context, withoutMask(context.command, "grouped_gemm"), prepareGroupedGemm);
+  SLUICE_ASSIGN_OR_RETURN(const Tensor mask, maskOf(context, 4, /*overOutput=*/false));
+  const Command dense = withoutMask(context.command, "grouped_gemm");
+  Arguments arguments(context);
+  const Tensor x = arguments.input(0), w = arguments.input(1), buffer = arguments.input(2, ElementType::I32),
+               y = arguments.output(0);
+  arguments.require(w.rank() == 3 && w.elements > 0, "w must be [E, out, in] and not empty");
+  const bool transposed = arguments.flag("transpose_w");
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+  const int64_t experts = w.dim(0), out = w.dim(1), in = w.dim(2);
+  const Forms forms = formsOf(arguments, out * in);
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+  // A bias of its own for each expert: only the dense kernel adds it.
+  if (forms.never() || arguments.inputCount() == 5)
+    return prepareDense(context, dense, prepareGroupedGemm);
+  const int64_t topK = arguments.integer("top_k", 1, 1 << 16), rows = x.rows();
+  arguments.require(rows % topK == 0, "the rows must be a multiple of top_k");
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+  const RoutingBuffer routing = routingBuffer(arguments, buffer, rows / topK, experts);
+  arguments.require(x.dim(-1) == (transposed ? out : in), "x must be [R, in]");
+  arguments.elements(y, rows * (transposed ? in : out), "the result");
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+  auto weights = expertWeights(context, mask, experts, out, in, forms, w.f32(), transposed);
+  std::shared_ptr<const SparseWeight> any = weights.front();
+  PreparedKernel skipping = sparseGroupedProductKernel(std::move(weights), routing, x.f32(), y.f32());
+  if (forms.always())
+    return skipping;
+  SLUICE_ASSIGN_OR_RETURN(PreparedKernel other, prepareDense(context, dense, prepareGroupedGemm));
+  return eitherKernel(std::move(any), std::move(skipping), std::move(other));
 }
 
 StatusOr<PreparedKernel> prepareMaskedGroupedWeightGradient(PrepareContext &context) {
-  return prepareGradient(context, withoutMask(context.command, "grouped_weight_gradient"), 4,
-                         prepareGroupedWeightGradient);
+  const Command dense = withoutMask(context.command, "grouped_weight_gradient");
+  SLUICE_ASSIGN_OR_RETURN(const Tensor mask, maskOf(context, 4, /*overOutput=*/true));
+  Arguments arguments(context);
+  const Tensor dy = arguments.input(0), x = arguments.input(1), buffer = arguments.input(2, ElementType::I32),
+               dw = arguments.output(0);
+  arguments.shape(dw, {dw.dim(0), dy.dim(-1), x.dim(-1)}, "dw");
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+  const Forms forms = formsOf(arguments, dw.dim(1) * dw.dim(2));
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+  if (forms.never())
+    return prepareGradient(context, dense, 4, prepareGroupedWeightGradient);
+  const int64_t topK = arguments.integer("top_k", 1, 1 << 16), rows = dy.rows();
+  arguments.require(rows % topK == 0 && x.rows() == rows, "dy and x must have the routed rows");
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+  const RoutingBuffer routing = routingBuffer(arguments, buffer, rows / topK, dw.dim(0));
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+  auto weights =
+      expertWeights(context, mask, dw.dim(0), dw.dim(1), dw.dim(2), forms, nullptr, /*transposed=*/false);
+  std::shared_ptr<const SparseWeight> any = weights.front();
+  PreparedKernel skipping = sparseGroupedWeightGradientKernel(std::move(weights), routing, x.f32(), dy.f32(),
+                                                              dw.f32(), arguments.flag("accumulate"));
+  if (forms.always())
+    return skipping;
+  SLUICE_ASSIGN_OR_RETURN(PreparedKernel other,
+                          prepareGradient(context, dense, 4, prepareGroupedWeightGradient));
+  return eitherKernel(std::move(any), std::move(skipping), std::move(other));
 }
 
 StatusOr<PreparedKernel> prepareApplyMask(PrepareContext &context) {

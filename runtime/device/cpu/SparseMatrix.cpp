@@ -13,9 +13,14 @@ SparseMatrix::SparseMatrix(int64_t outputs, int64_t inputs, int64_t most)
   firstRun.assign(static_cast<size_t>(outputBlocks() * inputBlocks()) + 1, 0);
 }
 
-void SparseMatrix::build(const uint64_t *mask, bool transposed) {
+void SparseMatrix::clear() {
   entryList.clear(), placeList.clear(), runList.clear();
-  auto isKept = [&](int64_t place) { return mask[place / 64] >> (place % 64) & 1; };
+  std::fill(firstRun.begin(), firstRun.end(), 0);
+}
+
+void SparseMatrix::build(const uint64_t *mask, int64_t first, bool transposed) {
+  clear();
+  auto isKept = [&](int64_t place) { return mask[(first + place) / 64] >> ((first + place) % 64) & 1; };
   size_t block = 0;
   for (int64_t top = 0; top < outputCount; top += outputBlock)
     for (int64_t left = 0; left < inputCount; left += inputBlock, ++block) {

@@ -32,9 +32,11 @@ public:
   SparseMatrix(int64_t outputs, int64_t inputs, int64_t most);
 
   /// Takes the entries of the row-major weight [outputs, inputs] that `mask` keeps, or with `transposed` of
-  /// the weight [inputs, outputs]. Bit i of the mask, in word i / 64, is the element with row-major index i.
-  /// Entries without room are left out: a mask from outside must not reach further.
-  void build(const uint64_t *mask, bool transposed);
+  /// the weight [inputs, outputs]. Bit first + i of the mask, in word (first + i) / 64, is the element with
+  /// row-major index i. Entries without room are left out: a mask from outside must not reach further.
+  void build(const uint64_t *mask, int64_t first, bool transposed);
+  /// Drops all entries.
+  void clear();
   /// Copies the values of the kept entries from the weight, stored dense and row-major as for `build`.
   void refresh(const float *weight);
 

@@ -143,7 +143,7 @@ void panelProduct(const SparseMatrix &weight, int64_t tokens, const float *x, in
 /// The sums over lanes of as many vectors as a vector has lanes, in their order.
 HWY_INLINE Vector sumsOf(const Vector (&v)[lanes]) {
   const Full d;
-  if constexpr (lanes == 8) {
+  if constexpr (lanes == 8 || lanes == 16) {
     const hn::Repartition<double, Full> wide;
     // Sums of neighbours twice, within halves; then the halves.
     auto pair = [&](Vector a, Vector b) {
@@ -154,9 +154,18 @@ HWY_INLINE Vector sumsOf(const Vector (&v)[lanes]) {
       return hn::Add(hn::BitCast(d, hn::InterleaveLower(wide, x, y)),
                      hn::BitCast(d, hn::InterleaveUpper(wide, x, y)));
     };
-    const Vector low = four(pair(v[0], v[1]), pair(v[2], v[3])),
-                 high = four(pair(v[4], v[5]), pair(v[6], v[7]));
-    return hn::Add(hn::ConcatLowerLower(d, high, low), hn::ConcatUpperUpper(d, high, low));
+    auto quarter = [&](int64_t i) { return four(pair(v[i], v[i + 1]), pair(v[i + 2], v[i + 3])); };
+    auto halves = [&](Vector a, Vector b) {
+      return hn::Add(hn::ConcatLowerLower(d, b, a), hn::ConcatUpperUpper(d, b, a));
+    };
+    if constexpr (lanes == 8) {
+      return halves(quarter(0), quarter(4));
+    } else {
+      // Blocks of four lanes: (0, 0, 2, 2) and (1, 1, 3, 3) by number of the quarter, then one sum each.
+      const Vector even = halves(quarter(0), quarter(8)), odd = halves(quarter(4), quarter(12));
+      return hn::Add(hn::OddEvenBlocks(hn::SwapAdjacentBlocks(odd), even),
+                     hn::OddEvenBlocks(odd, hn::SwapAdjacentBlocks(even)));
+    }
   } else {
     HWY_ALIGN float sums[lanes];
     for (int64_t i = 0; i < lanes; ++i)

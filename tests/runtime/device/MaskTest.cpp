@@ -1,6 +1,7 @@
 // Masks on the device against plain loops: random masks, masked products, the optimizer and the update.
 #include "runtime/support/Philox.h"
 #include "tests/runtime/device/CommandRunner.h"
+#include "tests/runtime/device/RoutingReference.h"
 
 #include <algorithm>
 
@@ -67,9 +68,25 @@ TEST(Mask, RandomMasksKeepTheSmallestKeys) {
   }
 }
 
-/// Densely, and by the kernels that skip zeros.
-class MaskedProducts : public testing::TestWithParam<int64_t> {};
-INSTANTIATE_TEST_SUITE_P(SkipZeros, MaskedProducts, testing::Values(0, 1));
+/// Which kernels a command carries, and which of them its mask means.
+enum class Form { Dense, Skipping, BothNowDense, BothNowSkipping };
+class MaskedProducts : public testing::TestWithParam<Form> {
+protected:
+  /// `most` is what a matrix of `size` weights keeps now.
+  std::vector<CommandAttribute> settings(int64_t most, int64_t size,
+                                         std::vector<CommandAttribute> own) const {
+    const Form form = GetParam();
+    const bool both = form == Form::BothNowDense || form == Form::BothNowSkipping;
+    own.push_back(flag("kept", both ? size : most));
+    own.push_back(flag("skip_at_most", form == Form::Dense          ? 0
+                                       : form == Form::BothNowDense ? most - 1
+                                                                    : most));
+    return own;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Forms, MaskedProducts,
+                         testing::Values(Form::Dense, Form::Skipping, Form::BothNowDense,
+                                         Form::BothNowSkipping));
 
 TEST_P(MaskedProducts, AndTheirGradients) {
   const int64_t rows = 37, out = 19, in = 23;
@@ -89,9 +106,7 @@ TEST_P(MaskedProducts, AndTheirGradients) {
   const Operand bias = runner.floats({out}, added), withBias = runner.output({rows, out});
   const int64_t most = std::count(kept.begin(), kept.end(), true);
   auto settings = [&](std::vector<CommandAttribute> own) {
-    own.push_back(flag("skip_zeros", GetParam()));
-    own.push_back(flag("kept", most));
-    return own;
+    return MaskedProducts::settings(most, out * in, std::move(own));
   };
   runner.add("refresh_derived_state", {}, {});
   runner.add("masked_gemm", {px, pw, mask}, {y}, settings({flag("transpose_b", 1), flag("parameter_b", 1)}));
@@ -126,6 +141,58 @@ TEST_P(MaskedProducts, AndTheirGradients) {
     if (!kept[i]) {
       EXPECT_EQ(runner.read(dw)[i], 0.0f);
     }
+}
+
+TEST_P(MaskedProducts, OfExperts) {
+  // Rows 300, 0, 1 and 99 of an expert; matrices of 19 x 23 share words of the mask.
+  const int64_t experts = 4, out = 19, in = 23, size = out * in, perMatrix = 90;
+  std::vector<int32_t> ids;
+  for (auto [expert, count] : {std::pair{0, 300}, {2, 1}, {3, 99}})
+    ids.insert(ids.end(), static_cast<size_t>(count), expert);
+  const RoutingReference r = routingFromIds(ids, 1, static_cast<int>(experts));
+  std::vector<bool> kept(static_cast<size_t>(experts * size));
+  std::mt19937 random(5);
+  for (int64_t e = 0; e < experts; ++e) {
+    std::fill_n(kept.begin() + e * size, perMatrix, true);
+    std::shuffle(kept.begin() + e * size, kept.begin() + (e + 1) * size, random);
+  }
+  const Floats x = randomFloats(r.rows() * in, 2), dy = randomFloats(r.rows() * out, 3);
+  Floats w = randomFloats(experts * size, 4), old = randomFloats(experts * size, 5);
+  for (size_t i = 0; i < kept.size(); ++i)
+    if (!kept[i])
+      w[i] = old[i] = 0;
+  CommandRunner runner;
+  const Operand px = runner.floats({r.rows(), in}, x), pdy = runner.floats({r.rows(), out}, dy),
+                pw = runner.floats({experts, out, in}, w), pr = runner.integers(r.shape(), r.buffer),
+                mask = runner.bytes(bitsOf(kept));
+  const Operand y = runner.output({r.rows(), out}), dx = runner.output({r.rows(), in}),
+                fresh = runner.output({experts, out, in}), sum = runner.floats({experts, out, in}, old);
+  auto set = [&](std::vector<CommandAttribute> own) {
+    own.push_back(flag("top_k", 1));
+    return settings(perMatrix, size, std::move(own));
+  };
+  runner.add("refresh_derived_state", {}, {});
+  runner.add("masked_grouped_gemm", {px, pw, pr, mask}, {y}, set({}));
+  runner.add("masked_grouped_gemm", {pdy, pw, pr, mask}, {dx}, set({flag("transpose_w", 1)}));
+  runner.add("masked_grouped_weight_gradient", {pdy, px, pr, mask}, {fresh}, set({}));
+  runner.add("masked_grouped_weight_gradient", {pdy, px, pr, mask}, {sum}, set({flag("accumulate", 1)}));
+  runner.run();
+  Doubles wy(dy.size()), wdx(x.size()), wfresh(w.size()), wsum(old.begin(), old.end());
+  for (int64_t row = 0; row < r.rows(); ++row)
+    for (int64_t o = 0; o < out; ++o)
+      for (int64_t i = 0; i < in; ++i) {
+        const auto at = static_cast<size_t>((r.expertOfRow(row) * out + o) * in + i);
+        if (!kept[at])
+          continue;
+        const double xi = x[static_cast<size_t>(row * in + i)], d = dy[static_cast<size_t>(row * out + o)];
+        wy[static_cast<size_t>(row * out + o)] += xi * w[at];
+        wdx[static_cast<size_t>(row * in + i)] += d * w[at];
+        wfresh[at] += d * xi, wsum[at] += d * xi;
+      }
+  EXPECT_CLOSE(runner.read(y), wy);
+  EXPECT_CLOSE(runner.read(dx), wdx);
+  EXPECT_CLOSE(runner.read(fresh), wfresh);
+  EXPECT_CLOSE(runner.read(sum), wsum);
 }
 
 std::vector<CommandAttribute> adamSettings(double decay) {

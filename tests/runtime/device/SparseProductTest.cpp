@@ -55,7 +55,7 @@ struct Problem {
   SparseMatrix matrix(bool transposed) const {
     SparseMatrix result =
         transposed ? SparseMatrix(inputs, outputs, kept) : SparseMatrix(outputs, inputs, kept);
-    result.build(mask.data(), transposed);
+    result.build(mask.data(), 0, transposed);
     result.refresh(weight.data());
     return result;
   }
@@ -134,7 +134,7 @@ TEST(SparseMatrixTest, ASumAddsTheInputsInAscendingOrder) {
   std::vector<uint64_t> mask(4, ~uint64_t{0});
   std::vector<float> weight(200, 1.0f), x(200, 1.0f), y(1);
   x[0] = 0x1p24f;
-  matrix.build(mask.data(), false);
+  matrix.build(mask.data(), 0, false);
   matrix.refresh(weight.data());
   multiply(matrix, 1, x, y);
   EXPECT_EQ(y[0], 0x1p24f);
@@ -153,7 +153,7 @@ TEST(SparseMatrixTest, AccumulatingStartsFromWhatIsThere) {
 TEST(SparseMatrixTest, ANewMaskAllocatesNothingWithinItsRoom) {
   const Problem one(40, 90, 1, 0.3), other(40, 90, 1, 0.1);
   SparseMatrix matrix(40, 90, one.kept);
-  matrix.build(one.mask.data(), false);
+  matrix.build(one.mask.data(), 0, false);
   const SparseEntry *entries = matrix.entries();
   std::vector<uint64_t> mask = one.mask;
   // Another mask with as many entries: every row rotated.
@@ -162,9 +162,9 @@ TEST(SparseMatrixTest, ANewMaskAllocatesNothingWithinItsRoom) {
   for (uint64_t word : mask)
     kept += std::popcount(word);
   ASSERT_EQ(kept, one.kept);
-  matrix.build(mask.data(), false);
+  matrix.build(mask.data(), 0, false);
   EXPECT_EQ(matrix.entries(), entries);
-  matrix.build(other.mask.data(), false);
+  matrix.build(other.mask.data(), 0, false);
   EXPECT_EQ(matrix.entries(), entries);
   EXPECT_EQ(matrix.kept(), other.kept);
 }
@@ -172,7 +172,7 @@ TEST(SparseMatrixTest, ANewMaskAllocatesNothingWithinItsRoom) {
 TEST(SparseMatrixTest, AMaskWithTooManyBitsStaysWithinItsRoom) {
   const Problem problem(20, 30, 1, 0.5);
   SparseMatrix matrix(20, 30, 7);
-  matrix.build(problem.mask.data(), false);
+  matrix.build(problem.mask.data(), 0, false);
   EXPECT_EQ(matrix.kept(), 7);
 }
 

@@ -1,0 +1,85 @@
+// A masked model on real text: kernels that skip zeros against masked dense ones over 200 steps.
+#include "tests/frontends/CommandLine.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <cstdlib>
+#include <sstream>
+
+namespace sluice {
+namespace {
+
+using CommandLineMaskTest = CommandLine;
+
+constexpr int steps = 200; // of 8 x 64 tokens
+
+const char *const spec = R"(model:
+  vocabulary: 512
+  vocabulary_from: data
+  width: 64
+  layers: 2
+  heads: 4
+  kv_heads: 2
+  ffn: 256
+  tied: true
+sparsity:
+  targets: [attention, mlp]
+  density: 0.1
+  method: set
+  update:
+    every: 50
+schedule:
+  kind: cosine
+  warmup: 10%
+train:
+  batch: 8
+  seq: 64
+  tokens: 102400
+  lr: 3e-3
+log:
+  every_steps: 1
+)";
+
+/// The training loss of every step.
+std::vector<double> losses(const std::string &metrics) {
+  std::vector<double> found;
+  std::istringstream lines(metrics);
+  for (std::string line; std::getline(lines, line);)
+    if (auto record = nlohmann::json::parse(line, nullptr, false);
+        record.is_object() && record.value("kind", "") == "train")
+      found.push_back(record["loss"].get<double>());
+  return found;
+}
+
+TEST_F(CommandLineMaskTest, SkippingZerosTrainsAsMaskedDenseKernelsDo) {
+  // Debian's King James text, which scripts/install-deps.sh installs for the demo.
+  const std::string command = std::string(SLUICE_SOURCE_DIR) + "/scripts/demo-text.sh " + path("kjv.txt");
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  write("part.txt", read("kjv.txt").substr(0, 600000));
+  good("sluice data pack part.txt --vocab 512 --documents paragraph -o kjv");
+  write("masked.yaml", spec);
+  std::vector<double> curves[2];
+  for (auto [index, percent, choice] :
+       {std::tuple{0, "0", "masked dense, keeps"}, {1, "100", "skips zeros, keeps"}}) {
+    const std::string set = std::string(" --set sparsity.break_even=") + percent,
+                      run = "masked" + std::to_string(index);
+    const std::string explained = good("sluice compile masked.yaml -o masked.slx --explain" + set).out;
+    EXPECT_NE(explained.find(choice), std::string::npos) << explained;
+    good("sluice train masked.yaml --data kjv --sample 0 --quiet --out " + run + set);
+    curves[index] = losses(read(run + "/metrics.jsonl"));
+    ASSERT_EQ(curves[index].size(), size_t{steps});
+  }
+  EXPECT_LT(curves[0].back(), 0.8 * curves[0].front()) << "the model must learn something";
+  double largest = 0;
+  for (int step = 0; step < steps; ++step) {
+    const double difference = std::abs(curves[1][step] - curves[0][step]) / curves[0][step];
+    EXPECT_LT(difference, 0.005) << "step " << step + 1;
+    largest = std::max(largest, difference);
+  }
+  RecordProperty("largest_relative_difference", std::to_string(largest));
+  EXPECT_NE(curves[0], curves[1]) << "two kinds of kernels must have run";
+}
+
+} // namespace
+} // namespace sluice
