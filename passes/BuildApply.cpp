@@ -75,7 +75,7 @@ struct BuildApply : impl::BuildApplyBase<BuildApply> {
       SmallVector<StringRef> suffixes = {"", ".exp_avg", ".exp_avg_sq", ".gradient"};
       Operation *update;
       if (StateOp mask = maskOf(parameter)) {
-        Value age = masks.ages ? read(parameter, ".age") : Value();
+        Value age = masks.ages(mask) ? read(parameter, ".age") : Value();
         if (age)
           suffixes.push_back(".age");
         auto kept = ReadOp::create(*builder, parameter.getLoc(), mask.getType(), symbol(parameter, ".mask"));
@@ -83,7 +83,7 @@ struct BuildApply : impl::BuildApplyBase<BuildApply> {
         update = MaskedAdamWOp::create(
             *builder, parameter.getLoc(), weights, average, square, gradient, kept.getValue(), learningRate,
             step, tokens, norm.getNorm(), age, number(settings.beta1), number(settings.beta2),
-            number(settings.epsilon), number(decay), number(settings.clip), number(masks.ramp));
+            number(settings.epsilon), number(decay), number(settings.clip), number(age ? masks.ramp : 0));
       } else {
         update =
             AdamWOp::create(*builder, parameter.getLoc(), weights, average, square, gradient, learningRate,
@@ -113,7 +113,7 @@ private:
         moment.setCheckpoint((parameter.getCheckpoint() + "." + role).str());
       }
     for (StateOp parameter : parameters) {
-      if (!masks.ages || !maskOf(parameter))
+      if (StateOp mask = maskOf(parameter); !mask || !masks.ages(mask))
         continue;
       auto age = cast<StateOp>(builder.clone(*parameter.getOperation()));
       age.setSymName((parameter.getSymName() + ".age").str());

@@ -18,19 +18,17 @@ struct BuildTopology : impl::BuildTopologyBase<BuildTopology> {
     ModuleOp module = getOperation();
     if (failed(settings.read(module)))
       return signalPassFailure();
-    SmallVector<StateOp> masks = statesOf(module, "mask");
-    if (masks.empty() || !settings.moves())
-      return;
-    for (StateOp mask : masks)
-      if (cast<MaskType>(mask.getType()).getPattern().getValue() != "unstructured") {
-        mask.emitError() << "the mask of '" << mask.getParameter() << "' has the pattern "
-                         << cast<MaskType>(mask.getType()).getPattern() << ", and the method '"
-                         << settings.method << "' moves unstructured masks only; use the method static";
-        return signalPassFailure();
-      }
-    if (settings.grow == "gradient")
-      buildDenseAccumulation(module, masks);
-    buildUpdate(module, masks);
+    SmallVector<StateOp> moving, byGradient;
+    for (StateOp mask : statesOf(module, "mask")) {
+      if (settings.of(mask).moves())
+        moving.push_back(mask);
+      if (settings.of(mask).grow == "gradient")
+        byGradient.push_back(mask);
+    }
+    if (!byGradient.empty())
+      buildDenseAccumulation(module, byGradient);
+    if (!moving.empty())
+      buildUpdate(module, moving);
   }
 
 private:
@@ -89,8 +87,8 @@ private:
 
   void buildUpdate(ModuleOp module, ArrayRef<StateOp> masks) {
     Type integer = RankedTensorType::get({1}, IntegerType::get(&getContext(), 64));
-    GraphOp graph =
-        createGraph(module, "update_topology", {"seed", "step", "amount"}, {integer, integer, integer});
+    GraphOp graph = createGraph(module, "update_topology", {"seed", "step", "amount", "removed"},
+                                {integer, integer, integer, integer});
     builder.emplace(OpBuilder::atBlockEnd(graph.getBlock()));
     for (StateOp mask : masks)
       update(mask, graph.getBlock()->getArguments());
@@ -102,18 +100,19 @@ private:
     StateOp parameter = parameterOf(mask);
     auto type = cast<MaskType>(mask.getType());
     auto target = mask->getAttrOfType<IntegerAttr>("sluice.target");
-    const bool gradient = settings.grow == "gradient";
+    const MaskRule &rule = settings.of(mask);
+    const bool gradient = rule.grow == "gradient";
     Value oldMask = read(mask, ".mask", parameter), weights = read(parameter, "", parameter),
           average = read(parameter, ".exp_avg", parameter),
           square = read(parameter, ".exp_avg_sq", parameter),
-          age = settings.ages ? read(parameter, ".age", parameter) : Value(),
+          age = settings.ages(mask) ? read(parameter, ".age", parameter) : Value(),
           dense = gradient ? read(parameter, ".dense_gradient", parameter) : Value();
-    auto op =
-        UpdateMaskOp::create(*builder, mask.getLoc(), oldMask, weights, average, square, inputs[0], inputs[1],
-                             inputs[2], age, dense, builder->getStringAttr(mask.getSymName()),
-                             builder->getStringAttr(settings.drop), builder->getStringAttr(settings.grow),
-                             builder->getI64IntegerAttr(target ? target.getInt() : type.getKept()),
-                             builder->getF64FloatAttr(settings.restart));
+    auto op = UpdateMaskOp::create(*builder, mask.getLoc(), oldMask, weights, average, square, inputs[0],
+                                   inputs[1], inputs[rule.grow == "none" ? 3 : 2], age, dense,
+                                   builder->getStringAttr(mask.getSymName()),
+                                   builder->getStringAttr(rule.drop), builder->getStringAttr(rule.grow),
+                                   builder->getI64IntegerAttr(target ? target.getInt() : type.getKept()),
+                                   builder->getF64FloatAttr(settings.restart));
     setOrigin(op, originFor(parameter));
     SmallVector<StringRef> suffixes = {".mask", "", ".exp_avg", ".exp_avg_sq"};
     if (age)

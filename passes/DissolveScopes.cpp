@@ -141,8 +141,9 @@ private:
       state.setParameter(parameter);
       state.setCheckpoint(maskName(weights.getCheckpoint()));
       state.setDecay(false);
-      if (Attribute target = source->getAttr("sluice.target"))
-        state->setAttr("sluice.target", target);
+      for (StringRef attribute : {"sluice.target", "sluice.rule"})
+        if (Attribute value = source->getAttr(attribute))
+          state->setAttr(attribute, value);
     } else if (state.getType() != type) {
       return source.emitError() << "the mask of '" << parameter << "' differs between entry points";
     }

@@ -20,7 +20,7 @@ def Sluice_RandomMaskOp : Sluice_ValueOp<"random_mask"> {
   let summary = "A random mask with exactly `kept` weights in each matrix.";
   let description = [{
     Weight i of the whole tensor has the key bits(i) of the Philox stream of (seed, stream name). Each matrix keeps the
-    `kept` smallest pairs (key, i); an n:m pattern keeps the n smallest of each group of m; a block pattern compares the
+    `kept` smallest pairs (key, i); an n:m pattern keeps its share of each group of m; a block pattern compares the
     keys of the blocks' first weights and keeps whole blocks.
   }];
   let arguments = (ins Sluice_AnyTensor:$seed, StrAttr:$stream, TypeAttr:$type);
@@ -70,16 +70,24 @@ def Sluice_MaskedAdamWOp : Sluice_ValueOp<"masked_adamw"> {
 }
 
 def Sluice_UpdateMaskOp : Sluice_ValueOp<"update_mask", [AttrSizedOperandSegments]> {
-  let summary = "One update of an unstructured mask: drop, then grow; matrix by matrix.";
+  let summary = "One update of a mask: drop, then grow; matrix by matrix.";
   let description = [{
-    Let a matrix of n weights keep k. `amount` is an integer in billionths (so that counts are exact on every device).
-    **Drop.** With `grow` random or gradient p = ceil(k amount / 10^9) kept weights go, at most k; with `grow = "none"`
-    (gradual pruning) as many go as leave K - floor((K - target) amount / 10^9), K being the mask type's `kept`.
-    `drop = "magnitude"`: the smallest |w|. `drop = "signed"`: of the kept weights below zero and of the others each
-    ceil(their number amount / 10^9), those nearest to zero. Ties go to the lower index; NaN is dropped last.
-    **Grow.** Then weights that are not kept are added until K are; one that was just dropped may come back at once.
-    `random`: those with the smallest (bits(i) of the Philox stream of (seed, stream, step), i), i being the index in the
-    whole tensor. `gradient`: those with the largest |dense_gradient|, ties to the lower index, NaN last.
+    What moves are units: weights, or the blocks of a block pattern, each named by its first weight. Let a matrix keep k
+    units. `amount` is an integer in billionths (so that counts are exact on every device).
+    **Drop.** With `grow` random or gradient p = ceil(k amount / 10^9) kept units go, at most k. `drop = "magnitude"`: the
+    smallest |w|; of blocks the smallest norms, compared as sums of squares in float64, row by row. `drop = "signed"` (not
+    for blocks): of the kept weights below zero and of the others each ceil(their number amount / 10^9), those nearest to
+    zero. `drop = "soft"`: those that stay are a sample without replacement with probabilities proportional to |w|^3 (of
+    blocks: to the cube of the norm), drawn from the Philox stream of (seed, stream with ".drop", step) as
+    runtime/support/SoftDrop.h says; zeros go first. Ties go to the lower index; NaN is dropped last.
+    **Prune.** With `grow = "none"` (gradual pruning) as many go, the smallest first, as leave K - floor((K - target) amount /
+    10^9), K being the mask type's `kept` and both counted in units.
+    **Grow.** Then units that are not kept are added until k are; one that was just dropped may come back at once.
+    `random`: those with the smallest (bits(i) of the Philox stream of (seed, stream, step), i), i being the first weight's
+    index in the whole tensor. `gradient`: those with the largest |dense_gradient| (of blocks: norms of it), ties to the
+    lower index, NaN last.
+    **n:m.** Weights are dropped from the matrix as if it had no groups; then each group grows as many of its own as it lost, so
+    that it keeps n of m after every update. Gradual pruning leaves each group the same number, m falling to n.
     **Values.** Added weights start at zero with zero moments and the age `restart`, also those that had been kept before;
     dropped weights, their moments and ages are zero.
   }];

@@ -6,8 +6,10 @@
 #include "frontends/cli/Compiler.h"
 #include "runtime/checkpoint/WeightFiles.h"
 #include "runtime/device/Device.h"
+#include "runtime/executor/Session.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,24 @@ struct ExecInputs {
   static StatusOr<ExecInputs> read(const std::string &path);
 };
 
+/// A model's weights and, for a masked model, its masks.
+class ExecWeights {
+public:
+  /// `masks` is a safetensors file; empty: masks.safetensors in the folder `weights`, or else among the
+  /// weights.
+  static StatusOr<ExecWeights> open(const std::string &weights, const std::string &masks);
+  const TensorView *weight(std::string_view name) const { return files.find(name); }
+  const TensorView *mask(std::string_view name) const { return masks ? masks->find(name) : files.find(name); }
+  const std::string &maskPlace() const { return place; }
+  /// Writes both into the session's states. Errors (bad input): what importModel and importMasks find.
+  Status load(Session &session) const;
+
+private:
+  WeightFiles files;
+  std::optional<SafetensorsFile> masks;
+  std::string place = "weights"; // where masks come from, for messages
+};
+
 struct ExecTensor {
   std::string name;
   std::vector<int64_t> shape;
@@ -34,16 +54,16 @@ struct ExecTensor {
 using ExecOutputs = std::vector<ExecTensor>;
 
 /// Runs phases up to `after` and interprets the graph.
-StatusOr<ExecOutputs> execInterpreter(Compiler &compiler, LoadedModel model, const WeightFiles &weights,
+StatusOr<ExecOutputs> execInterpreter(Compiler &compiler, LoadedModel model, const ExecWeights &weights,
                                       const ExecInputs &inputs, bool gradients, Phase after,
                                       bool simulateArenas);
 
 /// Compiles the model and runs it on `device`.
-StatusOr<ExecOutputs> execDevice(Compiler &compiler, LoadedModel model, const WeightFiles &weights,
+StatusOr<ExecOutputs> execDevice(Compiler &compiler, LoadedModel model, const ExecWeights &weights,
                                  const ExecInputs &inputs, bool gradients, Device &device);
 
 /// Runs an executable, whose bound sizes the inputs must have.
-StatusOr<ExecOutputs> execExecutable(const Executable &executable, const WeightFiles &weights,
+StatusOr<ExecOutputs> execExecutable(const Executable &executable, const ExecWeights &weights,
                                      const ExecInputs &inputs, bool gradients, Device &device);
 
 /// What a comparison command by command found.
@@ -56,12 +76,12 @@ struct BisectReport {
 
 /// Runs the compiled `accumulate` command by command and compares every result with the planned graph's in
 /// float64: relative L2 at most `limit`, integers exact.
-StatusOr<BisectReport> execBisect(Compiler &compiler, LoadedModel model, const WeightFiles &weights,
+StatusOr<BisectReport> execBisect(Compiler &compiler, LoadedModel model, const ExecWeights &weights,
                                   const ExecInputs &inputs, double limit, Device &device);
 
 /// Interprets `accumulate` of a planned module on these weights and inputs, for the sake of
 /// `options.observe`.
-Status interpretPlanned(mlir::ModuleOp module, const WeightFiles &weights, const ExecInputs &inputs,
+Status interpretPlanned(mlir::ModuleOp module, const ExecWeights &weights, const ExecInputs &inputs,
                         const InterpreterOptions &options);
 
 /// Writes the tensors as float64 (from the interpreter) or float32 (from a device).

@@ -50,7 +50,7 @@ StatusOr<double> distance(const Session &session, const Operand &operand, const 
 
 } // namespace
 
-StatusOr<BisectReport> execBisect(Compiler &compiler, LoadedModel model, const WeightFiles &weights,
+StatusOr<BisectReport> execBisect(Compiler &compiler, LoadedModel model, const ExecWeights &weights,
                                   const ExecInputs &inputs, double limit, Device &device) {
   CompilerOptions options;
   options.bindings = concat("batch=", inputs.batch, ",seq=", inputs.sequence);
@@ -75,8 +75,7 @@ StatusOr<BisectReport> execBisect(Compiler &compiler, LoadedModel model, const W
                    entry->commands.size());
 
   SLUICE_ASSIGN_OR_RETURN(Session session, Session::create(executable, device));
-  SLUICE_RETURN_IF_ERROR(
-      importModel(session, [&](std::string_view name) { return weights.find(name); }, "weights"));
+  SLUICE_RETURN_IF_ERROR(weights.load(session));
   SLUICE_RETURN_IF_ERROR(session.setInput<int32_t>("accumulate", "tokens", inputs.tokens));
   SLUICE_RETURN_IF_ERROR(session.setInput<int32_t>("accumulate", "targets", inputs.targets));
   BisectReport report;

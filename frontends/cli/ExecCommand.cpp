@@ -8,13 +8,13 @@ namespace sluice::cli {
 namespace {
 
 struct ExecFlags {
-  std::string model, weights, inputs, output, device, after;
+  std::string model, weights, masks, inputs, output, device, after;
   bool gradients = false, arenas = false, bisect = false;
   double limit = 1e-5;
 };
 
 Status bisect(const ExecFlags &flags, const Invocation &invocation, Compiler &compiler, LoadedModel model,
-              const WeightFiles &weights, const ExecInputs &inputs) {
+              const ExecWeights &weights, const ExecInputs &inputs) {
   SLUICE_ASSIGN_OR_RETURN(
       std::unique_ptr<Device> device,
       openDevice(flags.device.empty() || flags.device == "interpreter" ? "cpu" : flags.device, invocation));
@@ -36,7 +36,7 @@ Status report(const ExecFlags &flags, const ExecOutputs &outputs, bool float64) 
 }
 
 /// An executable has its sizes and no graph: it runs on a device only.
-Status execCompiled(const ExecFlags &flags, const Invocation &invocation, const WeightFiles &weights,
+Status execCompiled(const ExecFlags &flags, const Invocation &invocation, const ExecWeights &weights,
                     const ExecInputs &inputs) {
   if (flags.bisect || !flags.after.empty() || flags.device == "interpreter")
     return usageError("MODEL: the interpreter runs graphs, found the executable '", flags.model,
@@ -58,7 +58,9 @@ Status execOnce(const ExecFlags &flags, const Invocation &invocation) {
       requireInput("--weights", flags.weights, "a safetensors file, an index or a folder"));
   SLUICE_RETURN_IF_ERROR(requireOutput("--output", flags.output));
   SLUICE_ASSIGN_OR_RETURN(ExecInputs inputs, ExecInputs::read(flags.inputs));
-  SLUICE_ASSIGN_OR_RETURN(WeightFiles weights, WeightFiles::open(flags.weights));
+  if (!flags.masks.empty())
+    SLUICE_RETURN_IF_ERROR(requireInput("--masks", flags.masks, "a safetensors file with masks"));
+  SLUICE_ASSIGN_OR_RETURN(ExecWeights weights, ExecWeights::open(flags.weights, flags.masks));
   if (isExecutable(flags.model))
     return execCompiled(flags, invocation, weights, inputs);
   Compiler compiler;
@@ -103,6 +105,12 @@ void addExecCommand(CLI::App &app, Invocation &invocation) {
   command->add_option("--weights", flags->weights, "Safetensors: a file, an index or a folder")
       ->type_name("WEIGHTS")
       ->required();
+  command
+      ->add_option(
+          "--masks", flags->masks,
+          "Masks of a masked model (safetensors, one bit a weight; `export` and checkpoints have them); "
+          "else masks.safetensors in the folder of the weights, or tensors among the weights")
+      ->type_name("FILE");
   command->add_option("--inputs", flags->inputs, "Safetensors with tokens and targets, [batch, sequence]")
       ->type_name("FILE")
       ->required();

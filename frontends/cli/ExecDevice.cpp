@@ -33,7 +33,7 @@ StatusOr<double> objective(const Session &session) {
 
 } // namespace
 
-StatusOr<ExecOutputs> execDevice(Compiler &compiler, LoadedModel model, const WeightFiles &weights,
+StatusOr<ExecOutputs> execDevice(Compiler &compiler, LoadedModel model, const ExecWeights &weights,
                                  const ExecInputs &inputs, bool gradients, Device &device) {
   CompilerOptions options;
   options.bindings = concat("batch=", inputs.batch, ",seq=", inputs.sequence);
@@ -43,7 +43,7 @@ StatusOr<ExecOutputs> execDevice(Compiler &compiler, LoadedModel model, const We
   return execExecutable(executable, weights, inputs, gradients, device);
 }
 
-StatusOr<ExecOutputs> execExecutable(const Executable &executable, const WeightFiles &weights,
+StatusOr<ExecOutputs> execExecutable(const Executable &executable, const ExecWeights &weights,
                                      const ExecInputs &inputs, bool gradients, Device &device) {
   SLUICE_ASSIGN_OR_RETURN(Session session, Session::create(executable, device));
   SLUICE_ASSIGN_OR_RETURN(const Operand *bound, session.input("accumulate", "tokens"));
@@ -51,8 +51,7 @@ StatusOr<ExecOutputs> execExecutable(const Executable &executable, const WeightF
     return usageError("--inputs: expected tokens of shape [", bound->shape[0], ", ", bound->shape[1],
                       "], which the program is compiled for, found [", inputs.batch, ", ", inputs.sequence,
                       "]");
-  SLUICE_RETURN_IF_ERROR(
-      importModel(session, [&](std::string_view name) { return weights.find(name); }, "weights"));
+  SLUICE_RETURN_IF_ERROR(weights.load(session));
 
   SLUICE_RETURN_IF_ERROR(session.setInput<int32_t>("accumulate", "tokens", inputs.tokens));
   SLUICE_RETURN_IF_ERROR(session.setInput<int32_t>("accumulate", "targets", inputs.targets));

@@ -4,6 +4,7 @@
 #include "dialects/sluice/Notation.h"
 #include "dialects/sluice/Sluice.h"
 #include "runtime/checkpoint/TensorConversion.h"
+#include "runtime/train/Masks.h"
 #include "runtime/train/Weights.h"
 
 #include "llvm/Support/Casting.h"
@@ -13,8 +14,44 @@ using namespace mlir;
 namespace sluice::cli {
 namespace {
 
+/// A mask of the graph, as the checks of files take it. Where masks start full (gradual pruning) any number
+/// of kept weights is one that they may have.
+StatusOr<ModelMask> describeMask(const ParameterInfo &parameter) {
+  ModelMask mask;
+  MaskType type = parameter.mask;
+  mask.name = maskName(parameter.name);
+  mask.patternName = type.getPattern().str();
+  mask.isStacked = type.getShape().size() == 3, mask.matrices = type.matrices();
+  const int64_t columns = type.getShape().back();
+  std::optional<MaskPattern> pattern =
+      MaskPattern::read(mask.patternName, type.matrixSize() / columns, columns, type.getKept());
+  if (!pattern)
+    return failure("mask '", mask.name, "': its type has a pattern that does not fit its shape");
+  mask.pattern = *pattern;
+  mask.target = type.getKept() == type.matrixSize() ? 1 : type.getKept();
+  return mask;
+}
+
+/// The mask of `parameter` as zeros and ones, checked against its type and against the weights.
+StatusOr<HostTensor> readMask(const ParameterInfo &parameter, const HostTensor &weight,
+                              const ExecWeights &weights) {
+  SLUICE_ASSIGN_OR_RETURN(const ModelMask mask, describeMask(parameter));
+  const TensorView *tensor = weights.mask(mask.name);
+  if (!tensor || tensor->type != TensorType::U8)
+    return badInputError(weights.maskPlace(), ": expected the mask '", mask.name, "' of bytes, found ",
+                         tensor ? tensorTypeName(tensor->type) : "none");
+  const std::string_view bits(reinterpret_cast<const char *>(tensor->data), tensor->bytes);
+  SLUICE_RETURN_IF_ERROR(checkMaskBits(mask, bits, weights.maskPlace()));
+  SLUICE_RETURN_IF_ERROR(checkZerosOutside(
+      mask, bits, parameter.name, [&](int64_t i) { return weight[i]; }, weights.maskPlace()));
+  HostTensor value(parameter.mask.getShape());
+  for (int64_t i = 0; i < value.size(); ++i)
+    value[i] = keepsWeight(bits, i) ? 1 : 0;
+  return value;
+}
+
 /// The parameters' values from the weight file; stacked parameters collect one tensor an expert.
-StatusOr<TensorMap> readStates(ModuleOp module, const WeightFiles &weights) {
+StatusOr<TensorMap> readStates(ModuleOp module, const ExecWeights &weights) {
   TensorMap states;
   for (const ParameterInfo &parameter : parametersOf(module)) {
     StateTensor state;
@@ -24,7 +61,7 @@ StatusOr<TensorMap> readStates(ModuleOp module, const WeightFiles &weights) {
     HostTensor value(parameter.type.getShape());
     size_t filled = 0;
     for (const std::string &name : weightNames(state)) {
-      const TensorView *tensor = weights.find(name);
+      const TensorView *tensor = weights.weight(name);
       if (!tensor)
         return badInputError("weights: expected a tensor '", name, "' for parameter '", parameter.name,
                              "', found none");
@@ -38,11 +75,14 @@ StatusOr<TensorMap> readStates(ModuleOp module, const WeightFiles &weights) {
     if (filled != value.values.size())
       return badInputError("weights: parameter '", parameter.name, "' has ", value.values.size(),
                            " elements, found ", filled);
+    if (parameter.mask) {
+      SLUICE_ASSIGN_OR_RETURN(states[maskName(parameter.name)], readMask(parameter, value, weights));
+    }
     states[parameter.name] = std::move(value);
   }
   // Gradients and moments exist from *differentiate* on and start at zero.
   for (StateOp state : module.getOps<StateOp>())
-    if (state.getRole() != "parameter")
+    if (state.getRole() != "parameter" && state.getRole() != "mask")
       states[state.getSymName().str()] = HostTensor(llvm::cast<RankedTensorType>(state.getType()).getShape());
   return states;
 }
@@ -75,13 +115,13 @@ TensorMap arguments(const ExecInputs &inputs) {
 
 } // namespace
 
-Status interpretPlanned(ModuleOp module, const WeightFiles &weights, const ExecInputs &inputs,
+Status interpretPlanned(ModuleOp module, const ExecWeights &weights, const ExecInputs &inputs,
                         const InterpreterOptions &options) {
   SLUICE_ASSIGN_OR_RETURN(TensorMap states, readStates(module, weights));
   return Interpreter(module, options).run("accumulate", arguments(inputs), states).status();
 }
 
-StatusOr<ExecOutputs> execInterpreter(Compiler &compiler, LoadedModel model, const WeightFiles &weights,
+StatusOr<ExecOutputs> execInterpreter(Compiler &compiler, LoadedModel model, const ExecWeights &weights,
                                       const ExecInputs &inputs, bool gradients, Phase after,
                                       bool simulateArenas) {
   if (after < Phase::Bind)

@@ -6,6 +6,8 @@
 #include "runtime/support/File.h"
 #include "runtime/train/Weights.h"
 
+#include <filesystem>
+
 namespace sluice::cli {
 
 StatusOr<ExecInputs> ExecInputs::read(const std::string &path) {
@@ -21,6 +23,27 @@ StatusOr<ExecInputs> ExecInputs::read(const std::string &path) {
   SLUICE_ASSIGN_OR_RETURN(inputs.tokens, toInt32(*tokens));
   SLUICE_ASSIGN_OR_RETURN(inputs.targets, toInt32(*targets));
   return inputs;
+}
+
+StatusOr<ExecWeights> ExecWeights::open(const std::string &weights, const std::string &masks) {
+  ExecWeights result;
+  SLUICE_ASSIGN_OR_RETURN(result.files, WeightFiles::open(weights));
+  std::string path = masks;
+  std::error_code ignored;
+  if (path.empty() && std::filesystem::exists(std::filesystem::path(weights) / masksFile, ignored))
+    path = concat(weights, "/", masksFile);
+  if (path.empty())
+    return result;
+  SLUICE_ASSIGN_OR_RETURN(SafetensorsFile file, SafetensorsFile::open(path));
+  result.masks.emplace(std::move(file));
+  result.place = path;
+  return result;
+}
+
+Status ExecWeights::load(Session &session) const {
+  SLUICE_RETURN_IF_ERROR(
+      importModel(session, [&](std::string_view name) { return weight(name); }, "weights"));
+  return importMasks(session, [&](std::string_view name) { return mask(name); }, place);
 }
 
 void appendGradient(ExecOutputs &outputs, const std::string &checkpointName,

@@ -8,8 +8,6 @@
 #include "runtime/train/Weights.h"
 
 namespace sluice::cli {
-namespace {
-
 StatusOr<Checkpoint> findCheckpoint(const std::string &runFolder, const std::string &name) {
   if (name == "best")
     return Checkpoint::load(concat(runFolder, "/best"));
@@ -28,17 +26,19 @@ StatusOr<Checkpoint> findCheckpoint(const std::string &runFolder, const std::str
   return std::move(*newest.checkpoint);
 }
 
-} // namespace
+StatusOr<Executable> requireRun(const std::string &runFolder) {
+  SLUICE_ASSIGN_OR_RETURN(std::optional<Executable> executable, runExecutable(runFolder));
+  if (!executable)
+    return usageError(runFolder, ": expected a run folder with ", runExecutableFile, "; `train ... -o ",
+                      runFolder, "` makes one");
+  return std::move(*executable);
+}
 
 StatusOr<std::unique_ptr<RunSession>> RunSession::open(const std::string &runFolder,
                                                        const std::string &checkpointName, Device &device) {
   auto run = std::unique_ptr<RunSession>(new RunSession());
   run->folder = runFolder;
-  SLUICE_ASSIGN_OR_RETURN(std::optional<Executable> executable, runExecutable(runFolder));
-  if (!executable)
-    return usageError(runFolder, ": expected a run folder with ", runExecutableFile, "; `train ... -o ",
-                      runFolder, "` makes one");
-  run->executable = std::move(*executable);
+  SLUICE_ASSIGN_OR_RETURN(run->executable, requireRun(runFolder));
   SLUICE_ASSIGN_OR_RETURN(Session session, Session::create(run->executable, device));
   run->live = std::make_unique<Session>(std::move(session));
   SLUICE_ASSIGN_OR_RETURN(Checkpoint checkpoint, findCheckpoint(runFolder, checkpointName));
@@ -46,6 +46,9 @@ StatusOr<std::unique_ptr<RunSession>> RunSession::open(const std::string &runFol
   SLUICE_RETURN_IF_ERROR(importModel(
       *run->live, [&](std::string_view name) { return checkpoint.model.find(name); },
       checkpoint.model.path()));
+  SLUICE_RETURN_IF_ERROR(importMasks(
+      *run->live, [&](std::string_view name) { return checkpoint.optimizer.find(name); },
+      checkpoint.optimizer.path()));
   return run;
 }
 

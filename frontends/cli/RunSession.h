@@ -1,6 +1,7 @@
-// A run folder opened for reading: its executable in a session, with a checkpoint's weights.
+// A run folder opened for reading: its executable in a session, with a checkpoint's weights and masks.
 #pragma once
 
+#include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/data/Tokenizer.h"
 #include "runtime/data/Windows.h"
 #include "runtime/executor/Session.h"
@@ -9,6 +10,13 @@
 #include <string>
 
 namespace sluice::cli {
+
+/// The executable of a run folder. Error (usage): no run in the folder.
+StatusOr<Executable> requireRun(const std::string &runFolder);
+
+/// A run's checkpoint: newest, best, or a checkpoint folder. Errors: a folder that is not there (usage), no
+/// valid checkpoint (bad input).
+StatusOr<Checkpoint> findCheckpoint(const std::string &runFolder, const std::string &name);
 
 class RunSession {
 public:

@@ -12,6 +12,7 @@ void addTrainCommand(CLI::App &app, Invocation &invocation, ModelResolver resolv
                      const std::string &models);
 void addEvalCommand(CLI::App &app, Invocation &invocation);
 void addGenerateCommand(CLI::App &app, Invocation &invocation);
+void addMasksCommand(CLI::App &app, Invocation &invocation);
 void addExportCommand(CLI::App &app, Invocation &invocation);
 void addDoctorCommand(CLI::App &app, Invocation &invocation);
 

@@ -19,6 +19,7 @@ int main(int argc, char **argv) {
                                "a spec (.yaml), a graph (.mlir), an executable (.slx) or a config.json");
   sluice::cli::addEvalCommand(app, invocation);
   sluice::cli::addGenerateCommand(app, invocation);
+  sluice::cli::addMasksCommand(app, invocation);
   sluice::cli::addExecCommand(app, invocation);
   sluice::cli::addExportCommand(app, invocation);
   sluice::cli::addSchemaCommand(app, invocation);

@@ -16,6 +16,7 @@ int main(int argc, char **argv) {
       "an executable (.slx)");
   sluice::cli::addEvalCommand(app, invocation);
   sluice::cli::addGenerateCommand(app, invocation);
+  sluice::cli::addMasksCommand(app, invocation);
   sluice::cli::addExportCommand(app, invocation);
   sluice::cli::addDoctorCommand(app, invocation);
   // Last, since commands would inherit it.

@@ -115,8 +115,8 @@ StatusOr<OwningOpRef<ModuleOp>> buildDecoder(MLIRContext &context, const Decoder
   GraphParts parts(builder, config);
   auto [logits, loss] = buildModel(parts, tokens, targets);
   ReturnOp::create(builder, loc, ValueRange{logits, loss}, builder.getStrArrayAttr({"logits", "loss_sum"}));
-  if (config.sparsity)
-    SLUICE_RETURN_IF_ERROR(applySparsity(*module, *config.sparsity));
+  if (!config.sparsity.empty())
+    SLUICE_RETURN_IF_ERROR(applySparsity(*module, config.sparsity));
   if (failed(verify(*module)))
     return failure("the graph of '", config.name, "' does not verify; the reason is above");
   return module;

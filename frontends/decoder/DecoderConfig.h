@@ -147,7 +147,7 @@ struct DecoderConfig {
   double embeddingScale = 1;     // multiplies the embedding
   double logitSoftcap = 0;       // 0: none
   double initStandardDeviation = 0.02;
-  std::optional<Sparsity> sparsity; // masks of some weights
+  std::vector<Sparsity> sparsity; // rules that mask weights; none: a dense model
 
   bool transposedWeights = false; // weights are stored [in, out] (gpt2)
   CheckpointNames names;

@@ -100,12 +100,13 @@ StatusOr<std::vector<int64_t>> keptWeights(const Sparsity &sparsity, const std::
       denominator *= ratio.numerator * attention + ratio.denominator * others;
     }
     if (numerator > denominator)
-      return usageError(
-          "sparsity.distribution.attention_to_mlp: expected a ratio that leaves every density at "
-          "most 1, found ",
-          static_cast<double>(ratio.numerator) / static_cast<double>(ratio.denominator),
-          ", which makes the density of ", layer.attention ? "attention " : "the other targets ",
-          static_cast<double>(numerator) / static_cast<double>(denominator));
+      return usageError(sparsity.key,
+                        ".distribution.attention_to_mlp: expected a ratio that leaves every density at "
+                        "most 1, found ",
+                        static_cast<double>(ratio.numerator) / static_cast<double>(ratio.denominator),
+                        ", which makes the density of ",
+                        layer.attention ? "attention " : "the other targets ",
+                        static_cast<double>(numerator) / static_cast<double>(denominator));
     weights.push_back(roundedUp(numerator * sizeOf(layer), denominator));
   }
   return weights;

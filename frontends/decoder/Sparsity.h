@@ -26,8 +26,9 @@ enum class Distribution {
   AttentionToMlp, // density of attention = ratio x density of all other targets
 };
 
-/// The section `sparsity` of a spec, as far as the graph needs it.
+/// A rule of the section `sparsity` of a spec, as far as the graph needs it.
 struct Sparsity {
+  std::string key = "sparsity"; // of the spec, for messages: "sparsity.1" is the second rule of a list
   std::vector<std::string>
       targets;   // roles (attention, mlp, experts, shared) or names with * (layers.*.attn.wq)
   Ratio density; // of the targets together
@@ -50,9 +51,10 @@ struct MaskedLayer {
 /// solved again. Errors (usage): a density above 1 through `attentionToMlp`.
 StatusOr<std::vector<int64_t>> keptWeights(const Sparsity &sparsity, const std::vector<MaskedLayer> &layers);
 
-/// Gives the targets' products masks: a `param_mask` beside each parameter. Errors (usage), each starting
-/// with the spec's key: a target that matches nothing, or only some layers of a repeat; a pattern that does
-/// not divide a matrix; a parameter that another op than `linear` reads.
-Status applySparsity(mlir::ModuleOp module, const Sparsity &sparsity);
+/// Gives the targets' products masks: a `param_mask` beside each parameter, with `sluice.rule` where there
+/// are several rules. Errors (usage), each starting with the spec's key: a target that matches nothing, or
+/// only some layers of a repeat, or a weight that an earlier rule masks; a pattern that does not divide a
+/// matrix; a parameter that another op than `linear` reads.
+Status applySparsity(mlir::ModuleOp module, const std::vector<Sparsity> &rules);
 
 } // namespace sluice

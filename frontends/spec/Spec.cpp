@@ -1,6 +1,6 @@
 #include "frontends/spec/Spec.h"
 
-#include "frontends/decoder/Sparsity.h"
+#include "frontends/spec/SparsitySection.h"
 
 #include "runtime/train/TrainingConfig.h"
 
@@ -13,97 +13,9 @@
 namespace sluice {
 namespace {
 
-/// Reads typed keys and remembers the first error, so that a section reads as a list of lines.
-class Reader {
-public:
-  explicit Reader(const SpecTree &tree) : tree(tree) {}
-  const Status &status() const { return first; }
-
-  void read(llvm::StringRef path, int64_t &value) { take(tree.integer(path), value); }
-  void read(llvm::StringRef path, double &value) { take(tree.number(path), value); }
-  void read(llvm::StringRef path, bool &value) { take(tree.boolean(path), value); }
-  void read(llvm::StringRef path, std::string &value) { take(tree.text(path), value); }
-  void require(llvm::StringRef path) {
-    if (!tree.has(path) && first.ok())
-      first = usageError("key '", path.str(), "' is missing: expected ", expectedText(*findSpecKey(path)),
-                         " (", findSpecKey(path)->description.str(), ")");
-  }
-  /// Copies a written key of `section` into `object` under its last word, as JSON of its kind.
-  void copy(llvm::json::Object &object, llvm::StringRef section) {
-    for (const SpecKey &key : specKeys()) {
-      if (!key.path.starts_with((section + ".").str()) || !tree.has(key.path))
-        continue;
-      copyAs(object, key, key.path.drop_front(section.size() + 1));
-    }
-  }
-  void copyAs(llvm::json::Object &object, const SpecKey &key, llvm::StringRef name) {
-    auto put = [&](auto value) {
-      if (!value.ok())
-        fail(value.status());
-      else if (*value)
-        object[name] = llvm::json::Value(std::move(**value));
-    };
-    switch (key.kind) {
-    case SpecKind::Integer:
-      put(tree.integer(key.path));
-      break;
-    case SpecKind::Number:
-      put(tree.number(key.path));
-      break;
-    case SpecKind::Boolean:
-      put(tree.boolean(key.path));
-      break;
-    case SpecKind::IntegerList: {
-      auto list = tree.integers(key.path);
-      if (!list.ok())
-        return fail(list.status());
-      llvm::json::Array array;
-      for (int64_t value : **list)
-        array.push_back(value);
-      object[name] = std::move(array);
-      break;
-    }
-    case SpecKind::TextList: {
-      auto list = tree.texts(key.path);
-      if (!list.ok())
-        return fail(list.status());
-      llvm::json::Array array;
-      for (const std::string &value : **list)
-        array.push_back(value);
-      object[name] = std::move(array);
-      break;
-    }
-    case SpecKind::IntegerOrText:
-      if (auto count = tree.integer(key.path); count.ok())
-        put(std::move(count));
-      else
-        put(tree.text(key.path));
-      break;
-    case SpecKind::Text:
-    case SpecKind::Choice:
-      put(tree.text(key.path));
-      break;
-    }
-  }
-  void fail(const Status &status) {
-    if (first.ok())
-      first = status;
-  }
-
-private:
-  template <typename T> void take(StatusOr<std::optional<T>> value, T &target) {
-    if (!value.ok())
-      fail(value.status());
-    else if (*value)
-      target = **value;
-  }
-  const SpecTree &tree;
-  Status first;
-};
-
 /// Which layers have experts: not the first `first_dense`, and of the others every `every`-th by its number
 /// from 1.
-void readLayerPlan(Reader &reader, const SpecTree &tree, DecoderConfig &decoder) {
+void readLayerPlan(SpecReader &reader, const SpecTree &tree, DecoderConfig &decoder) {
   int64_t firstDense = 0, every = 1;
   reader.read("model.moe.first_dense", firstDense);
   reader.read("model.moe.every", every);
@@ -124,7 +36,7 @@ void readLayerPlan(Reader &reader, const SpecTree &tree, DecoderConfig &decoder)
                            " (first_dense = ", firstDense, ", every = ", every, ")"));
 }
 
-void readModel(Reader &reader, const SpecTree &tree, DecoderConfig &decoder) {
+void readModel(SpecReader &reader, const SpecTree &tree, DecoderConfig &decoder) {
   for (const char *key : {"model.vocabulary", "model.width", "model.layers", "model.heads"})
     reader.require(key);
   reader.read("model.vocabulary", decoder.vocabulary);
@@ -180,103 +92,7 @@ void readModel(Reader &reader, const SpecTree &tree, DecoderConfig &decoder) {
   decoder.moe = moe;
 }
 
-/// Reads the section `sparsity` into the decoder, and what the run needs of it as JSON.
-llvm::json::Object readSparsity(Reader &reader, const SpecTree &tree, DecoderConfig &decoder) {
-  Sparsity sparsity;
-  llvm::json::Object object;
-  auto wrong = [&](llvm::StringRef key, auto &&...text) {
-    const std::string place = tree.place(key);
-    reader.fail(usageError(place, place.empty() ? "" : ": ", "'", key.str(), "': ", text...));
-  };
-  for (const char *key : {"sparsity.targets", "sparsity.density"})
-    reader.require(key);
-  std::string density, distribution = "uniform", method = "static", drop = "magnitude", every = "100", grow;
-  if (auto targets = tree.texts("sparsity.targets"); targets.ok() && *targets)
-    sparsity.targets = **targets;
-  reader.read("sparsity.density", density);
-  reader.read("sparsity.distribution", distribution);
-  reader.read("sparsity.method", method);
-  reader.read("sparsity.update.drop", drop);
-  reader.read("sparsity.update.grow", grow);
-  reader.read("sparsity.update.every", every);
-  if (!reader.status().ok())
-    return object;
-  const std::optional<Ratio> exact = parseDecimal(density);
-  if (!exact || exact->numerator < 1 || exact->numerator > exact->denominator)
-    wrong("sparsity.density", "expected a decimal number above 0 and at most 1, found '", density, "'");
-  else
-    sparsity.density = *exact;
-  sparsity.distribution = distribution == "erk" ? Distribution::Erk : Distribution::Uniform;
-  const char *ratioKey = "sparsity.distribution.attention_to_mlp";
-  if (std::string text; tree.has(ratioKey)) {
-    reader.read(ratioKey, text);
-    const std::optional<Ratio> ratio = parseDecimal(text);
-    sparsity.distribution = Distribution::AttentionToMlp;
-    if (!ratio || ratio->numerator < 1)
-      wrong(ratioKey, "expected a positive decimal number, found '", text, "'");
-    else
-      sparsity.attentionToMlp = *ratio;
-    object["attention_to_mlp"] = text;
-    distribution = "attention_to_mlp";
-  }
-  int64_t n = 0, m = 0;
-  reader.read("sparsity.pattern.n", n);
-  reader.read("sparsity.pattern.m", m);
-  if (tree.has("sparsity.pattern.n") || tree.has("sparsity.pattern.m")) {
-    if (n < 1 || m < n)
-      wrong("sparsity.pattern.n", "expected n of m with 1 <= n <= m, found ", n, " of ", m);
-    else if (sparsity.density.numerator * m != sparsity.density.denominator * n)
-      wrong("sparsity.density", "expected ", n, "/", m, ", which the pattern keeps, found '", density, "'");
-    sparsity.pattern = concat(n, ":", m);
-  }
-  if (auto block = tree.integers("sparsity.pattern.block"); block.ok() && *block) {
-    if ((*block)->size() != 2 || (**block)[0] < 1 || (**block)[1] < 1)
-      wrong("sparsity.pattern.block", "expected two positive sizes, [rows, columns], found another list");
-    else
-      sparsity.pattern = concat("block:", (**block)[0], "x", (**block)[1]);
-  }
-  if (method != "static" && sparsity.pattern != "unstructured")
-    wrong("sparsity.method", "expected static with the pattern ", sparsity.pattern, ", found '", method,
-          "'; only unstructured masks move");
-  if (drop == "soft")
-    wrong("sparsity.update.drop", "expected magnitude or signed, found 'soft', which is not there yet");
-  const std::string ownGrowth = method == "rigl" ? "gradient" : method == "set" ? "random" : "none";
-  if (!grow.empty() && ownGrowth == "none")
-    wrong("sparsity.update.grow", "expected no growth with the method ", method, ", found '", grow, "'");
-  llvm::StringRef steps = llvm::StringRef(every).trim();
-  steps.consume_back("steps");
-  int64_t interval = 0;
-  if (steps.trim().getAsInteger(10, interval) || interval < 1)
-    wrong("sparsity.update.every", "expected at least 1 step, e.g. 100 steps, found '", every, "'");
-  sparsity.gradual = method == "gradual";
-  llvm::json::Array targets;
-  for (const std::string &target : sparsity.targets)
-    targets.push_back(target);
-  object["targets"] = std::move(targets);
-  object["density"] = density, object["distribution"] = distribution, object["pattern"] = sparsity.pattern;
-  object["method"] = method, object["drop"] = drop, object["every"] = interval;
-  object["grow"] = grow.empty() ? ownGrowth : grow;
-  for (auto [key, name] : {std::pair("sparsity.update.fraction.start", "start"),
-                           {"sparsity.update.fraction.end", "end"},
-                           {"sparsity.update.fraction.schedule", "schedule"},
-                           {"sparsity.update.until", "until"},
-                           {"sparsity.regrown.step", "restart"},
-                           {"sparsity.regrown.ramp", "ramp"}})
-    if (tree.has(key))
-      reader.copyAs(object, *findSpecKey(key), name);
-  if (tree.has("sparsity.regrown.ramp") && !tree.has("sparsity.regrown.step"))
-    wrong("sparsity.regrown.ramp", "expected sparsity.regrown.step beside it, found none");
-  if (double percent = 0; tree.has("sparsity.break_even")) {
-    reader.read("sparsity.break_even", percent);
-    if (!(percent >= 0 && percent <= 100))
-      wrong("sparsity.break_even", "expected a percentage from 0 to 100, found ", percent);
-    object["break_even"] = percent;
-  }
-  decoder.sparsity = std::move(sparsity);
-  return object;
-}
-
-llvm::json::Object readTraining(Reader &reader, const SpecTree &tree, Spec &spec) {
+llvm::json::Object readTraining(SpecReader &reader, const SpecTree &tree, Spec &spec) {
   reader.read("train.batch", spec.batch);
   reader.read("train.seq", spec.sequence);
   llvm::json::Object training;
@@ -284,7 +100,7 @@ llvm::json::Object readTraining(Reader &reader, const SpecTree &tree, Spec &spec
   training["batch_tokens"] = spec.batch * spec.sequence;
   for (const char *key : {"train.batch_tokens", "train.tokens", "train.lr", "train.seed"})
     if (tree.has(key))
-      reader.copyAs(training, *findSpecKey(key), llvm::StringRef(key).drop_front(6));
+      reader.copyAs(training, key, llvm::StringRef(key).drop_front(6));
   llvm::json::Object optimizer{{"kind", "adamw"}, {"beta1", 0.9},        {"beta2", 0.95},
                                {"epsilon", 1e-8}, {"weight_decay", 0.1}, {"clip", 1.0}};
   reader.copy(optimizer, "optimizer");
@@ -305,7 +121,7 @@ StatusOr<Spec> readSpec(const std::string &path, const std::vector<std::string> 
   for (const std::string &assignment : assignments)
     SLUICE_RETURN_IF_ERROR(tree.set(assignment));
   Spec spec;
-  Reader reader(tree);
+  SpecReader reader(tree);
   spec.decoder.name = llvm::sys::path::stem(path).str();
   reader.read("name", spec.decoder.name);
   std::string vocabularyFrom = "spec";
@@ -314,7 +130,7 @@ StatusOr<Spec> readSpec(const std::string &path, const std::vector<std::string> 
   readModel(reader, tree, spec.decoder);
   spec.training = readTraining(reader, tree, spec);
   if (tree.hasSection("sparsity"))
-    spec.training["sparsity"] = readSparsity(reader, tree, spec.decoder);
+    spec.training["sparsity"] = readSparsity(reader, tree, spec.decoder.sparsity);
   if (!reader.status().ok()) {
     std::string message(reader.status().message());
     return llvm::StringRef(message).starts_with("key '") ? usageError(path, ": ", message) : reader.status();

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_format.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 
 #include <algorithm>
@@ -80,7 +81,9 @@ constexpr SpecKey keys[] = {
     {"schedule.decay_shape", SpecKind::Choice, "1-sqrt", "shape of wsd's decay", "linear|1-sqrt"},
 
     {"sparsity.targets", SpecKind::TextList, "",
-     "weights that are masked: roles (attention, mlp, experts, shared) or names with *", ""},
+     "weights that are masked: roles (attention, mlp, experts, shared) or names with *; sparsity may be a "
+     "list of rules",
+     ""},
     {"sparsity.density", SpecKind::Number, "", "share of kept weights of the targets together", ""},
     {"sparsity.distribution", SpecKind::Choice, "uniform", "how densities differ between layers",
      "uniform|erk"},
@@ -100,7 +103,8 @@ constexpr SpecKey keys[] = {
      "cosine|linear|constant"},
     {"sparsity.update.until", SpecKind::Number, "1", "share of the horizon after which masks stay", ""},
     {"sparsity.update.drop", SpecKind::Choice, "magnitude",
-     "which weights go: the smallest, or the smallest of each sign", "magnitude|signed|soft"},
+     "which weights go: the smallest, the smallest of each sign, or all but a sample that favours |w|^3",
+     "magnitude|signed|soft"},
     {"sparsity.update.grow", SpecKind::Choice, "random (set), gradient (rigl)", "which weights come",
      "random|gradient"},
     {"sparsity.regrown.value", SpecKind::Choice, "zero", "value of a grown weight", "zero"},
@@ -134,6 +138,15 @@ constexpr SpecKey keys[] = {
     {"log.every_steps", SpecKind::Integer, "10", "steps between lines of metrics", ""},
 };
 
+/// The path without the number of a list's element.
+std::string registeredPath(llvm::StringRef path) {
+  const std::string section = specListOf(path);
+  if (section.empty())
+    return path.str();
+  const llvm::StringRef rest = path.split('.').second.split('.').second;
+  return rest.empty() ? section : section + "." + rest.str();
+}
+
 llvm::StringRef lastWord(llvm::StringRef path) {
   return path.rsplit('.').second.empty() ? path : path.rsplit('.').second;
 }
@@ -144,13 +157,25 @@ llvm::ArrayRef<SpecKey> specKeys() {
   return keys;
 }
 
+bool isSpecList(llvm::StringRef section) {
+  return section == "sparsity";
+}
+
+std::string specListOf(llvm::StringRef path) {
+  auto [section, rest] = path.split('.');
+  const llvm::StringRef number = rest.split('.').first;
+  const bool isNumber = !number.empty() && number.size() < 4 && llvm::all_of(number, llvm::isDigit);
+  return isSpecList(section) && isNumber ? section.str() : "";
+}
+
 const SpecKey *findSpecKey(llvm::StringRef path) {
-  const auto *found = llvm::find_if(keys, [&](const SpecKey &key) { return key.path == path; });
+  const std::string registered = registeredPath(path);
+  const auto *found = llvm::find_if(keys, [&](const SpecKey &key) { return key.path == registered; });
   return found == std::end(keys) ? nullptr : found;
 }
 
 bool isSpecSection(llvm::StringRef path) {
-  std::string prefix = (path + ".").str();
+  std::string prefix = registeredPath(path) + ".";
   return llvm::any_of(keys, [&](const SpecKey &key) { return key.path.starts_with(prefix); });
 }
 

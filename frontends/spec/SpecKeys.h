@@ -31,7 +31,11 @@ struct SpecKey {
 };
 
 llvm::ArrayRef<SpecKey> specKeys();
-/// The key of that path, or null.
+/// Whether the section may be a list of sections with the same keys: "sparsity".
+bool isSpecList(llvm::StringRef section);
+/// The section of a path inside such a list ("sparsity" of "sparsity.1.density"); empty for any other path.
+std::string specListOf(llvm::StringRef path);
+/// The key of that path, or null. "sparsity.1.density" is the key "sparsity.density".
 const SpecKey *findSpecKey(llvm::StringRef path);
 /// Whether `path` is a section (a proper prefix of some key), e.g. "model.moe".
 bool isSpecSection(llvm::StringRef path);

@@ -102,6 +102,15 @@ Status SpecTree::readInto(const std::string &path, int depth) {
       }
       if (entry.second.IsNull() && isSpecSection(key))
         continue; // an empty section
+      if (entry.second.IsSequence() && isSpecList(key)) {
+        size_t number = 0;
+        for (const auto &element : entry.second) {
+          if (!element.IsMap())
+            return usageError(place, ": '", key, "': expected a list of sections, found a value");
+          SLUICE_RETURN_IF_ERROR(visit(element, concat(key, ".", number++), nesting + 1));
+        }
+        continue;
+      }
       SLUICE_RETURN_IF_ERROR(checkKey(key, place));
       SpecValue value;
       value.place = place;
@@ -133,6 +142,10 @@ Status SpecTree::readInto(const std::string &path, int depth) {
     own.erase(base);
     values.erase("name"); // a variant is named after its own file
   }
+  // A list takes the place of what the base has, whose elements have nothing to do with its own.
+  for (auto &[key, value] : own)
+    if (const std::string list = specListOf(key); !list.empty())
+      std::erase_if(values, [&](const auto &entry) { return entry.first.starts_with(list + "."); });
   for (auto &[key, value] : own)
     values[key] = value;
   return absl::OkStatus();
@@ -164,6 +177,17 @@ bool SpecTree::hasSection(llvm::StringRef section) const {
   std::string prefix = (section + ".").str();
   auto next = values.lower_bound(prefix);
   return next != values.end() && llvm::StringRef(next->first).starts_with(prefix);
+}
+
+size_t SpecTree::listSize(llvm::StringRef section) const {
+  size_t count = 0;
+  for (const auto &[key, value] : values)
+    if (llvm::StringRef rest = key; specListOf(key) == section && rest.consume_front((section + ".").str())) {
+      size_t number = 0;
+      if (!rest.split('.').first.getAsInteger(10, number))
+        count = std::max(count, number + 1);
+    }
+  return count;
 }
 
 std::string SpecTree::place(llvm::StringRef path) const {

@@ -17,7 +17,8 @@ struct SpecValue {
   std::string place;
 };
 
-/// Keys that were written, by path. Later layers (a spec over its base, --set over both) replace earlier
+/// Keys that were written, by path. A section that may be a list (SpecKeys.h) has the number of an element
+/// after its name: "sparsity.1.density". Later layers (a spec over its base, --set over both) replace earlier
 /// ones.
 class SpecTree {
 public:
@@ -30,6 +31,8 @@ public:
   bool has(llvm::StringRef path) const { return values.count(path.str()) != 0; }
   /// Whether any key of the section was written.
   bool hasSection(llvm::StringRef section) const;
+  /// Elements of a section that was written as a list; 0 where it was not.
+  size_t listSize(llvm::StringRef section) const;
   /// Typed reads of a registered key; nullopt if it was not written. Errors name place, expectation and
   /// finding.
   StatusOr<std::optional<int64_t>> integer(llvm::StringRef path) const;

@@ -7,9 +7,8 @@
 namespace sluice {
 
 struct MaskScheduleOptions {
-  enum class Method { Static, Set, Rigl, Gradual };
   enum class Shape { Cosine, Linear, Constant };
-  Method method = Method::Static;
+  bool moves = false; // whether any mask is updated
   int64_t everySteps = 100;
   double start = 0.1, end = 0.005; // fraction of kept weights that an update replaces
   Shape shape = Shape::Cosine;
@@ -21,7 +20,8 @@ struct MaskScheduleOptions {
 ///   cosine    end + (start - end) (1 + cos(pi p)) / 2
 ///   linear    start + (end - start) p
 ///   constant  start
-/// Gradual pruning (Zhu and Gupta 2017) has removed 1 - (1 - p)^3 of what it will remove.
+/// Gradual pruning (Zhu and Gupta 2017) has removed 1 - (1 - p)^3 of what it will remove. All masks of a
+/// model that move share one schedule.
 class MaskSchedule {
 public:
   MaskSchedule() = default;
@@ -30,8 +30,11 @@ public:
 
   /// Whether an update follows step `step`.
   bool isDue(int64_t step) const;
-  /// The input `amount` of `update_topology` after that step: an integer in billionths.
+  /// The input `amount` of `update_topology` after that step, in billionths: the share of its kept weights
+  /// that a mask which grows replaces.
   int64_t amount(int64_t step) const;
+  /// The input `removed`, in billionths: how much of what it will remove gradual pruning has removed by then.
+  int64_t removed(int64_t step) const;
   /// Whether the step's gradients are summed by `accumulate_dense`.
   bool needsDenseGradients(int64_t step) const { return options.byGradient && isDue(step); }
 

@@ -102,6 +102,15 @@ ordered_json evaluationRecord(const RecordPlace &place, const Evaluation &evalua
   return record;
 }
 
+ordered_json maskRecord(const RecordPlace &place, const MaskChange &change) {
+  ordered_json record = recordAt("masks", place);
+  record["share"] = change.share;
+  record["removed"] = change.removed;
+  for (const MaskChange::Layer &layer : change.layers)
+    record["layers"][layer.name] = {{"kept", layer.kept}, {"grown", layer.grown}, {"dropped", layer.dropped}};
+  return record;
+}
+
 std::string evaluationLine(const Evaluation &evaluation) {
   return absl::StrFormat("validation %.4f nats/token, %.4f bits/byte, %.4f bits/character (%.0f tokens)",
                          evaluation.natsPerToken(), evaluation.bitsPerByte(), evaluation.bitsPerCharacter(),

@@ -40,6 +40,9 @@ nlohmann::ordered_json trainRecord(const RecordPlace &place, const StepSums &sum
 nlohmann::ordered_json evaluationRecord(const RecordPlace &place, const Evaluation &evaluation,
                                         bool scheduled);
 
+/// The record of an update of the masks.
+nlohmann::ordered_json maskRecord(const RecordPlace &place, const MaskChange &change);
+
 /// "validation 3.2145 nats/token, 1.5123 bits/byte, 1.5130 bits/character (12,345 tokens)".
 std::string evaluationLine(const Evaluation &evaluation);
 

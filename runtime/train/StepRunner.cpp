@@ -121,12 +121,18 @@ Status StepRunner::accumulate(const WindowStream &stream, uint64_t firstWindow, 
 
 Status StepRunner::updateMasks(const MaskSchedule &schedule, int64_t seed) {
   const Session &readable = *session;
-  for (const char *name : {"seed", "step", "amount"}) {
+  for (const char *name : {"seed", "step", "amount", "removed"}) {
     SLUICE_ASSIGN_OR_RETURN(const Operand *input, readable.input("update_topology", name));
     if (input->type != ElementType::I64 || input->elements() != 1)
       return badInputError("entry point 'update_topology', '", name, "': expected one i64, found ",
                            input->elements(), " of ", elementTypeName(input->type),
                            "; compile the model again");
+  }
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<ModelMask> all, modelMasks(session->description()));
+  for (const ModelMask &mask : all) {
+    const std::string room(mask.mask->place.bytes(), '\0');
+    watched.push_back({mask.mask, room, room});
+    change.layers.push_back({mask.weights->name, 0, 0, 0});
   }
   masks = schedule;
   maskSeed = seed;
@@ -134,12 +140,24 @@ Status StepRunner::updateMasks(const MaskSchedule &schedule, int64_t seed) {
 }
 
 Status StepRunner::updateTopology(int64_t step) {
-  const int64_t amount = masks.amount(step);
-  for (auto [name, value] :
-       {std::pair<const char *, const int64_t *>("seed", &maskSeed), {"step", &step}, {"amount", &amount}})
+  const int64_t amount = masks.amount(step), removed = masks.removed(step);
+  for (WatchedMask &mask : watched)
+    SLUICE_RETURN_IF_ERROR(session->readState(*mask.mask, mask.before.data(), mask.before.size()));
+  for (auto [name, value] : {std::pair<const char *, const int64_t *>("seed", &maskSeed),
+                             {"step", &step},
+                             {"amount", &amount},
+                             {"removed", &removed}})
     SLUICE_RETURN_IF_ERROR(
         session->setInput<int64_t>("update_topology", name, absl::MakeConstSpan(value, 1)));
-  return session->run("update_topology");
+  SLUICE_RETURN_IF_ERROR(session->run("update_topology"));
+  for (size_t k = 0; k < watched.size(); ++k) {
+    WatchedMask &mask = watched[k];
+    SLUICE_RETURN_IF_ERROR(session->readState(*mask.mask, mask.after.data(), mask.after.size()));
+    countChange(mask.before, mask.after, change.layers[k]);
+  }
+  change.step = step, change.share = static_cast<double>(amount) * 1e-9,
+  change.removed = static_cast<double>(removed) * 1e-9;
+  return absl::OkStatus();
 }
 
 Status StepRunner::run(const WindowStream &stream, uint64_t firstWindow, int64_t step, double learningRate,

@@ -5,6 +5,7 @@
 #include "runtime/executor/Session.h"
 #include "runtime/train/Evaluate.h"
 #include "runtime/train/MaskSchedule.h"
+#include "runtime/train/Masks.h"
 
 #include <cstdint>
 #include <string>
@@ -51,6 +52,9 @@ public:
   /// the executable has no entry point for it.
   Status updateMasks(const MaskSchedule &schedule, int64_t seed);
 
+  /// What the update after step `step` did; null if none followed it. Valid until the next update.
+  const MaskChange *maskChange(int64_t step) const { return change.step == step ? &change : nullptr; }
+
   int64_t microBatches() const { return count; }
   /// Windows of one step: micro-batches x batch.
   uint64_t windows() const { return static_cast<uint64_t>(count * shape.batch); }
@@ -80,6 +84,12 @@ private:
   StepSums names;
   MaskSchedule masks;
   int64_t maskSeed = 0;
+  struct WatchedMask {
+    const StateTensor *mask;
+    std::string before, after;
+  };
+  std::vector<WatchedMask> watched; // in the order of change.layers
+  MaskChange change;
 };
 
 } // namespace sluice

@@ -100,7 +100,7 @@ private:
     SLUICE_ASSIGN_OR_RETURN(
         Schedule made_, Schedule::create(config.schedule, config.learningRate, horizon, config.batchTokens));
     schedule.emplace(made_);
-    if (config.masks.method != MaskScheduleOptions::Method::Static && session->has("update_topology"))
+    if (config.masks.moves && session->has("update_topology"))
       SLUICE_RETURN_IF_ERROR(runner->updateMasks(MaskSchedule(config.masks, horizon), config.seed));
     lastStep = horizon;
     if (options.stopAfterTokens) // 0: initial weights are evaluated and saved
@@ -133,6 +133,7 @@ private:
     SLUICE_RETURN_IF_ERROR(importModel(*session, find(checkpoint.model), checkpoint.model.path()));
     SLUICE_RETURN_IF_ERROR(
         importOptimizer(*session, find(checkpoint.optimizer), checkpoint.optimizer.path()));
+    SLUICE_RETURN_IF_ERROR(checkMaskedStates(*session, checkpoint.path));
     savedStep = state.step;
     report.checkpoint = checkpoint.path;
     progress.note(concat("continuing after step ", state.step, " from ", checkpoint.path));
@@ -171,6 +172,8 @@ private:
       state.step = step;
       state.window += runner->windows();
       state.seenTokens += static_cast<uint64_t>(sums.targets - before);
+      if (const MaskChange *change = runner->maskChange(step))
+        SLUICE_RETURN_IF_ERROR(metrics->write(maskRecord(place(), *change)));
       if (step == 1 || step % config.logEverySteps == 0 || step == lastStep)
         SLUICE_RETURN_IF_ERROR(log(rate, speed));
       if (evaluationDue(step))

@@ -176,22 +176,45 @@ Status readLosses(const json &object, TrainingConfig &config) {
   return absl::OkStatus();
 }
 
+/// What one rule says of a run: the rest of it is compiled into the program.
+Status readMaskRule(const json &rule, const std::string &path, MaskScheduleOptions &masks) {
+  Section section(rule, path);
+  int method = 0, grow = -1;
+  SLUICE_RETURN_IF_ERROR(section.choice("method", {"static", "set", "rigl", "gradual"}, method));
+  SLUICE_RETURN_IF_ERROR(section.choice("grow", {"random", "gradient", "none"}, grow));
+  masks.moves |= method != 0;
+  masks.byGradient |= grow < 0 ? method == 2 : grow == 1;
+  return absl::OkStatus();
+}
+
+/// One rule, or a list of them under `rules`; the schedule is shared.
 Status readMasks(const json &object, MaskScheduleOptions &masks) {
-  SLUICE_RETURN_IF_ERROR(
-      checkKeys(object,
-                {"targets", "density", "distribution", "attention_to_mlp", "pattern", "method", "every",
-                 "start", "end", "schedule", "until", "drop", "grow", "restart", "ramp", "break_even"},
-                "sparsity"));
+  static const std::vector<std::string> ruleKeys = {"targets", "density", "distribution", "attention_to_mlp",
+                                                    "pattern", "method",  "drop",         "grow"},
+                                        sharedKeys = {"every", "start",   "end",  "schedule",
+                                                      "until", "restart", "ramp", "break_even"};
+  std::vector<std::string> known = sharedKeys;
+  const auto rules = object.is_object() ? object.find("rules") : object.end();
+  if (object.is_object() && rules != object.end()) {
+    known.push_back("rules");
+    if (!rules->is_array())
+      return usageError("sparsity.rules: expected a list, found ", rules->type_name());
+    for (const json &rule : *rules) {
+      SLUICE_RETURN_IF_ERROR(checkKeys(rule, ruleKeys, "sparsity.rules"));
+      SLUICE_RETURN_IF_ERROR(readMaskRule(rule, "sparsity.rules", masks));
+    }
+  } else {
+    known.insert(known.end(), ruleKeys.begin(), ruleKeys.end());
+  }
+  SLUICE_RETURN_IF_ERROR(checkKeys(object, known, "sparsity"));
+  if (rules == object.end())
+    SLUICE_RETURN_IF_ERROR(readMaskRule(object, "sparsity", masks));
   Section section(object, "sparsity");
-  int grow = -1;
-  SLUICE_RETURN_IF_ERROR(section.choice("method", {"static", "set", "rigl", "gradual"}, masks.method));
   SLUICE_RETURN_IF_ERROR(section.count("every", masks.everySteps, 1));
   SLUICE_RETURN_IF_ERROR(section.number("start", masks.start));
   SLUICE_RETURN_IF_ERROR(section.number("end", masks.end));
   SLUICE_RETURN_IF_ERROR(section.choice("schedule", {"cosine", "linear", "constant"}, masks.shape));
   SLUICE_RETURN_IF_ERROR(section.number("until", masks.until));
-  SLUICE_RETURN_IF_ERROR(section.choice("grow", {"random", "gradient", "none"}, grow));
-  masks.byGradient = grow < 0 ? masks.method == MaskScheduleOptions::Method::Rigl : grow == 1;
   for (auto [key, value] : {std::pair("start", masks.start), {"end", masks.end}})
     if (!(value >= 0 && value <= 1))
       return usageError("sparsity.update.fraction.", key, ": expected a share between 0 and 1, found ",

@@ -3,6 +3,7 @@
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/TensorConversion.h"
 #include "runtime/support/File.h"
+#include "runtime/train/Masks.h"
 
 #include <algorithm>
 #include <cmath>
@@ -84,6 +85,14 @@ std::vector<Piece> optimizerPieces(const ExecutableDescription &model) {
   return pieces;
 }
 
+StatusOr<std::vector<Piece>> maskPieces(const ExecutableDescription &model) {
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<ModelMask> masks, modelMasks(model));
+  std::vector<Piece> pieces;
+  for (const ModelMask &mask : masks)
+    pieces.push_back({mask.name, mask.mask, mask.mask->place.shape, 0, mask.mask->place.bytes()});
+  return pieces;
+}
+
 std::vector<TensorSource> sourcesOf(const Session &session, const std::vector<Piece> &pieces) {
   std::vector<TensorSource> sources;
   for (const Piece &piece : pieces) {
@@ -138,6 +147,17 @@ Status importPieces(Session &session, const std::vector<Piece> &pieces, const Te
   return absl::OkStatus();
 }
 
+Status writeTensors(std::vector<TensorSource> sources, const std::string &path) {
+  SLUICE_ASSIGN_OR_RETURN(SafetensorsWriter writer, SafetensorsWriter::create(std::move(sources)));
+  std::string bytes;
+  bytes.reserve(writer.size());
+  SLUICE_RETURN_IF_ERROR(writer.write([&](const void *part, size_t size) {
+    bytes.append(static_cast<const char *>(part), size);
+    return absl::OkStatus();
+  }));
+  return writeFileAtomically(path, bytes);
+}
+
 /// Whether all float32 values of a tensor are finite.
 StatusOr<bool> isFinite(const Session &session, const StateTensor &tensor, std::vector<float> &buffer) {
   if (tensor.place.type != ElementType::F32)
@@ -183,6 +203,12 @@ Status importOptimizer(Session &session, const TensorLookup &lookup, const std::
   return importPieces(session, optimizerPieces(session.description()), lookup, place, /*convert=*/false);
 }
 
+Status importMasks(Session &session, const TensorLookup &lookup, const std::string &place) {
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Piece> pieces, maskPieces(session.description()));
+  SLUICE_RETURN_IF_ERROR(importPieces(session, pieces, lookup, place, /*convert=*/false));
+  return checkMaskedStates(session, place);
+}
+
 std::vector<std::string> unusedTensors(const Session &session, const WeightFiles &files) {
   std::vector<std::string> used, unused;
   for (const Piece &piece : modelPieces(session.description()))
@@ -198,14 +224,10 @@ Status exportModel(const Session &session, const std::string &folder) {
   std::filesystem::create_directories(folder, error);
   if (error)
     return failure("cannot make folder '", folder, "': ", error.message());
-  SLUICE_ASSIGN_OR_RETURN(SafetensorsWriter writer, SafetensorsWriter::create(modelTensors(session)));
-  std::string bytes;
-  bytes.reserve(writer.size());
-  SLUICE_RETURN_IF_ERROR(writer.write([&](const void *part, size_t size) {
-    bytes.append(static_cast<const char *>(part), size);
-    return absl::OkStatus();
-  }));
-  SLUICE_RETURN_IF_ERROR(writeFileAtomically(folder + "/model.safetensors", bytes));
+  SLUICE_RETURN_IF_ERROR(writeTensors(modelTensors(session), folder + "/model.safetensors"));
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Piece> masks, maskPieces(session.description()));
+  if (!masks.empty())
+    SLUICE_RETURN_IF_ERROR(writeTensors(sourcesOf(session, masks), concat(folder, "/", masksFile)));
   const std::string &config = session.description().modelConfig;
   return config.empty() ? absl::OkStatus() : writeFileAtomically(folder + "/config.json", config);
 }

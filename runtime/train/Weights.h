@@ -34,11 +34,21 @@ Status importModel(Session &session, const TensorLookup &lookup, const std::stri
 /// The same for what optimizerTensors gives; element types must agree.
 Status importOptimizer(Session &session, const TensorLookup &lookup, const std::string &place);
 
+/// Writes the model's masks from `lookup`, where they have their states' names ("layers.0.attn.wq.mask"; a
+/// checkpoint's optimizer.safetensors and the masks.safetensors of an export have them). Weights come first:
+/// afterwards masks and weights are checked against each other (checkMaskedStates). Does nothing for a dense
+/// model. Errors (bad input, naming `place`): a mask that is missing or of another shape, number of kept
+/// weights or pattern; a weight outside its mask that is not zero.
+Status importMasks(Session &session, const TensorLookup &lookup, const std::string &place);
+
+/// The masks' file beside exported weights.
+inline constexpr const char *masksFile = "masks.safetensors";
+
 /// Names in `files` that no parameter took, sorted: for a message to the person.
 std::vector<std::string> unusedTensors(const Session &session, const WeightFiles &files);
 
-/// Writes model.safetensors and config.json (when the executable has a model_config) into `folder`, which is
-/// made.
+/// Writes model.safetensors, config.json (when the executable has a model_config) and masks.safetensors (when
+/// the model has masks) into `folder`, which is made.
 Status exportModel(const Session &session, const std::string &folder);
 
 /// The name of the first parameter or, if all are finite, the first gradient with a value that is not finite;

@@ -206,38 +206,6 @@ TEST_F(CommandLineTrainTest, MaskedRunsKeepTheirBitsAcrossUpdatesAndStops) {
   }
 }
 
-TEST_F(CommandLineTrainTest, ImpossibleMasksAreRefused) {
-  struct Case {
-    const char *section;
-    std::vector<std::string> parts;
-  };
-  for (const Case &c :
-       {Case{"  targets: [attention]\n  density: 0\n", {"wrong.yaml", "sparsity.density", "'0'"}},
-        {"  targets: [attention]\n  density: 1.5\n", {"wrong.yaml", "sparsity.density", "'1.5'"}},
-        {"  targets: [attention]\n", {"sparsity.density", "missing"}},
-        {"  density: 0.5\n", {"sparsity.targets", "missing"}},
-        {"  targets: [convolution]\n  density: 0.5\n", {"sparsity.targets", "convolution", "layers.0.attn"}},
-        {"  targets: [layers.0.*]\n  density: 0.5\n", {"sparsity.targets", "layers.0.*", "all or none"}},
-        {"  targets: [attention]\n  density: 0.4\n  pattern:\n    n: 2\n    m: 5\n",
-         {"sparsity.pattern", "multiple of 5"}},
-        {"  targets: [attention]\n  density: 0.5\n  pattern:\n    n: 1\n    m: 4\n",
-         {"sparsity.density", "1/4"}},
-        {"  targets: [attention]\n  density: 0.5\n  pattern:\n    block: [3, 3]\n",
-         {"sparsity.pattern", "3 x 3"}},
-        {"  targets: [attention]\n  density: 0.5\n  method: set\n  update:\n    every: 0\n",
-         {"wrong.yaml", "sparsity.update.every", "'0'"}},
-        {"  targets: [attention]\n  density: 0.5\n  method: set\n  update:\n    drop: soft\n",
-         {"sparsity.update.drop", "soft"}},
-        {"  targets: [attention]\n  density: 0.5\n  method: move\n",
-         {"sparsity.method", "move", "gradual"}}}) {
-    write("wrong.yaml", read("moe.yaml") + "sparsity:\n" + c.section);
-    bad("sluice stats wrong.yaml", 2, c.parts);
-  }
-  write("right.yaml", maskedSpec(read("moe.yaml"), ""));
-  EXPECT_NE(good("sluice stats right.yaml").out.find("nonzero"), std::string::npos);
-  bad("sluice compile right.yaml --target cuda:sm_80 -o right.slx", 2, {"masked models", "CUDA"});
-}
-
 TEST_F(CommandLineTrainTest, InterruptedRunsContinue) {
   const std::string line = "sluice-run train moe.slx --tokens 50M --out ";
   Process process(folder, {"sluice-run", "train", "moe.slx", "--tokens", "50M", "--out", "stopped", "--data",

@@ -1,111 +1,14 @@
 // Masked models: counts against the reference's loop counts, meaning against the same model with weights
-// times 0 or 1, the update of masks against a plain reference, densities against closed forms.
-#include "dialects/interpreter/Interpreter.h"
-#include "dialects/ledger/Ledger.h"
-#include "dialects/plan/Plan.h"
-#include "dialects/sluice/Notation.h"
-#include "frontends/decoder/BuildDecoder.h"
-#include "passes/Pipeline.h"
-#include "runtime/support/Philox.h"
+// times 0 or 1, densities against closed forms.
+#include "tests/frontends/MaskModels.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Pass/PassManager.h"
-#include <gtest/gtest.h>
-
+#include <cmath>
 #include <numeric>
-#include <random>
 
 using namespace mlir;
 
 namespace sluice::test {
 namespace {
-
-class MaskModel : public testing::Test {
-protected:
-  MaskModel() {
-    DialectRegistry registry;
-    registry.insert<SluiceDialect, plan::PlanDialect, arith::ArithDialect, math::MathDialect>();
-    context.appendDialectRegistry(registry);
-    context.loadAllAvailableDialects();
-    context.disableMultithreading();
-    context.printOpOnDiagnostic(false);
-  }
-
-  /// The tiny graphs of the reference: d = 8, L = 2, H = 4, KV = 2, f = 12, V = 11, T = 5, B = 2.
-  static DecoderConfig tiny() {
-    DecoderConfig config;
-    config.name = "tiny";
-    config.vocabulary = 11, config.width = 8, config.layers = 2;
-    config.heads = 4, config.kvHeads = 2, config.headDim = 2, config.ffn = 12;
-    return config;
-  }
-  static DecoderConfig tinyMoe() {
-    DecoderConfig config = tiny();
-    config.ffn = 0;
-    config.moe = MoeConfig();
-    config.moe->experts = 4, config.moe->topK = 2, config.moe->ffn = 6;
-    return config;
-  }
-  static Sparsity uniform(Ratio density) {
-    Sparsity sparsity;
-    sparsity.targets = {"attention", "mlp"};
-    sparsity.density = density;
-    return sparsity;
-  }
-
-  OwningOpRef<ModuleOp> build(const DecoderConfig &config, Phase to, llvm::json::Object sparsity = {}) {
-    llvm::json::Object training{{"batch_tokens", 10}};
-    if (!sparsity.empty())
-      training["sparsity"] = std::move(sparsity);
-    StatusOr<OwningOpRef<ModuleOp>> built = buildDecoder(context, config, training);
-    EXPECT_TRUE(built.ok()) << built.status();
-    if (!built.ok())
-      return {};
-    PipelineOptions options;
-    options.bindings = "batch=2,seq=5";
-    for (const PhaseInfo &info : phases()) {
-      if (info.phase > to)
-        break;
-      PassManager manager(&context);
-      addPhase(manager, info.phase, options);
-      std::string errors;
-      ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
-        if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
-          errors += diagnostic.str();
-        return success();
-      });
-      EXPECT_TRUE(succeeded(manager.run(**built))) << info.name.str() << ": " << errors;
-    }
-    return std::move(*built);
-  }
-
-  static Ledger ledgerOf(ModuleOp module) {
-    StatusOr<Ledger> ledger = makeLedger(module);
-    EXPECT_TRUE(ledger.ok()) << ledger.status();
-    return ledger.ok() ? *ledger : Ledger();
-  }
-
-  static HostTensor scalar(double value, llvm::ArrayRef<int64_t> shape = {}) {
-    return HostTensor(shape, value);
-  }
-  static TensorMap batch() {
-    HostTensor tokens({2, 5}), targets({2, 5});
-    for (int64_t i = 0; i < 10; ++i)
-      tokens[i] = static_cast<double>(i * 7 % 11), targets[i] = static_cast<double>((i * 3 + 1) % 11);
-    return {{"tokens", tokens}, {"targets", targets}};
-  }
-  static TensorMap run(ModuleOp module, llvm::StringRef graph, const TensorMap &inputs, TensorMap &states) {
-    StatusOr<TensorMap> outputs = Interpreter(module).run(graph, inputs, states);
-    EXPECT_TRUE(outputs.ok()) << outputs.status();
-    return outputs.ok() ? *outputs : TensorMap();
-  }
-  static TensorMap applyInputs(double step) {
-    return {{"learning_rate", scalar(1e-2)}, {"step", scalar(step)}, {"tokens", scalar(10)}};
-  }
-
-  MLIRContext context;
-};
 
 // ----- counts
 // ----------------------------------------------------------------------------------------------------
@@ -115,7 +18,7 @@ TEST_F(MaskModel, TinyGraphsOfTheReference) {
   for (auto [density, flops, kept] :
        {std::tuple(Ratio{1, 2}, 13280, 480), std::tuple(Ratio{37, 100}, 10880, 360)}) {
     DecoderConfig config = tiny();
-    config.sparsity = uniform(density);
+    config.sparsity = {uniform(density)};
     for (Phase phase : {Phase::Bind, Phase::Differentiate, Phase::Plan}) {
       Ledger ledger = ledgerOf(*build(config, phase));
       EXPECT_EQ(ledger.forward().counts.ideal.contraction, Count(flops));
@@ -134,9 +37,9 @@ TEST_F(MaskModel, TinyGraphsOfTheReference) {
 TEST_F(MaskModel, ADenseMaskCountsLikeNoMask) {
   for (DecoderConfig config : {tiny(), tinyMoe()}) {
     Ledger plain = ledgerOf(*build(config, Phase::Plan));
-    config.sparsity = uniform({3, 10});
-    config.sparsity->gradual = true; // starts with every weight
-    config.sparsity->targets = {"attention", config.moe ? "experts" : "mlp"};
+    config.sparsity = {uniform({3, 10})};
+    config.sparsity[0].gradual = true; // starts with every weight
+    config.sparsity[0].targets = {"attention", config.moe ? "experts" : "mlp"};
     Ledger masked = ledgerOf(*build(config, Phase::Plan));
     EXPECT_EQ(masked.training().counts.ideal.contraction, plain.training().counts.ideal.contraction);
     EXPECT_EQ(masked.training().counts.dense.contraction, plain.training().counts.dense.contraction);
@@ -147,8 +50,8 @@ TEST_F(MaskModel, ADenseMaskCountsLikeNoMask) {
 
 TEST_F(MaskModel, ExpertsAreMaskedOneByOne) {
   DecoderConfig config = tinyMoe();
-  config.sparsity = uniform({1, 4});
-  config.sparsity->targets = {"experts"};
+  config.sparsity = {uniform({1, 4})};
+  config.sparsity[0].targets = {"experts"};
   Ledger ledger = ledgerOf(*build(config, Phase::Plan));
   // 2 layers x 4 experts x 3 matrices of 48 weights, of which 12 are kept.
   EXPECT_EQ(ledger.parameters.total - ledger.parameters.nonzero, 2u * 4 * 3 * 36);
@@ -160,13 +63,15 @@ TEST_F(MaskModel, ExpertsAreMaskedOneByOne) {
 
 TEST_F(MaskModel, RunningDoesWhatTheLedgerSays) {
   for (DecoderConfig config : {tiny(), tinyMoe()}) {
-    config.sparsity = uniform({37, 100});
-    config.sparsity->targets = {"attention", config.moe ? "experts" : "mlp"};
+    config.sparsity = {uniform({37, 100})};
+    config.sparsity[0].targets = {"attention", config.moe ? "experts" : "mlp"};
     llvm::json::Object moves{{"method", "rigl"}, {"restart", 5}, {"ramp", 20}};
     OwningOpRef<ModuleOp> module = build(config, Phase::Plan, std::move(moves));
     TensorMap states = initialStates(*module, 3);
-    const TensorMap update = {
-        {"seed", scalar(3, {1})}, {"step", scalar(1, {1})}, {"amount", scalar(1e8, {1})}};
+    const TensorMap update = {{"seed", scalar(3, {1})},
+                              {"step", scalar(1, {1})},
+                              {"amount", scalar(1e8, {1})},
+                              {"removed", scalar(3e8, {1})}};
     for (auto [graph, inputs] : {std::pair<std::string, TensorMap>{"init", {{"seed", scalar(3, {1})}}},
                                  {"accumulate", batch()},
                                  {"accumulate_dense", batch()},
@@ -195,12 +100,23 @@ TEST_F(MaskModel, RunningDoesWhatTheLedgerSays) {
 // ---------------------------------------------------------------------------------------------------
 
 TEST_F(MaskModel, MeansTheSameModelWithWeightsTimesZeroOrOne) {
-  for (DecoderConfig config : {tiny(), tinyMoe()}) {
+  struct Case {
+    DecoderConfig config;
+    std::vector<std::string> targets;
+    size_t masks;
+  };
+  // Experts with some masked matrices too: what has no mask may be fused, what has one must keep it.
+  for (const Case &c : {Case{tiny(), {"attention", "mlp"}, 14},
+                        {tinyMoe(), {"attention", "experts"}, 14},
+                        {tinyMoe(), {"layers.*.moe.experts.w_down"}, 2},
+                        {tinyMoe(), {"layers.*.moe.experts.w_gate"}, 2}}) {
+    const DecoderConfig &config = c.config;
+    SCOPED_TRACE(c.targets[0]);
     for (Phase phase : {Phase::Differentiate, Phase::Plan}) {
       OwningOpRef<ModuleOp> plain = build(config, phase);
       DecoderConfig withMasks = config;
-      withMasks.sparsity = uniform({3, 10});
-      withMasks.sparsity->targets = {"attention", config.moe ? "experts" : "mlp"};
+      withMasks.sparsity = {uniform({3, 10})};
+      withMasks.sparsity[0].targets = c.targets;
       OwningOpRef<ModuleOp> masked = build(withMasks, phase);
       TensorMap states = initialStates(*masked, 5), dense = initialStates(*plain, 5);
       std::vector<std::string> names;
@@ -216,7 +132,7 @@ TEST_F(MaskModel, MeansTheSameModelWithWeightsTimesZeroOrOne) {
           dense.at(info.name)[i] *= mask[i];
         }
       }
-      EXPECT_EQ(names.size(), 14u);
+      EXPECT_EQ(names.size(), c.masks);
       TensorMap tokens = batch();
       EXPECT_EQ(run(*masked, "accumulate", tokens, states).at("loss_sum").values,
                 run(*plain, "accumulate", tokens, dense).at("loss_sum").values);
@@ -240,9 +156,9 @@ TEST_F(MaskModel, AMaskThatKeepsAllTrainsLikeNoMask) {
     // Once planned, fused experts add in another order than the single ops of masked ones.
     const Phase phase = config.moe ? Phase::Differentiate : Phase::Plan;
     OwningOpRef<ModuleOp> plain = build(config, phase);
-    config.sparsity = uniform({3, 10});
-    config.sparsity->gradual = true; // starts with every weight
-    config.sparsity->targets = {"attention", config.moe ? "experts" : "mlp"};
+    config.sparsity = {uniform({3, 10})};
+    config.sparsity[0].gradual = true; // starts with every weight
+    config.sparsity[0].targets = {"attention", config.moe ? "experts" : "mlp"};
     OwningOpRef<ModuleOp> masked = build(config, phase);
     TensorMap states = initialStates(*masked, 9), dense = initialStates(*plain, 9);
     for (int step = 1; step <= 2; ++step) {
@@ -258,126 +174,8 @@ TEST_F(MaskModel, AMaskThatKeepsAllTrainsLikeNoMask) {
 
 TEST_F(MaskModel, DensityOneIsNoMask) {
   DecoderConfig config = tiny();
-  config.sparsity = uniform({1, 1});
+  config.sparsity = {uniform({1, 1})};
   build(config, Phase::Plan)->walk([](StateOp state) { EXPECT_NE(state.getRole(), "mask"); });
-}
-
-// ----- moving masks
-// ----------------------------------------------------------------------------------------------
-
-/// The whole update of one matrix in plain words: which weights stay, and which come.
-struct Reference {
-  std::vector<bool> kept;
-  std::vector<int64_t> added;
-
-  /// Drops the `count` first of `order`.
-  void drop(std::vector<std::pair<double, int64_t>> order, int64_t count) {
-    std::sort(order.begin(), order.end());
-    for (int64_t k = 0; k < count; ++k)
-      kept[static_cast<size_t>(order[static_cast<size_t>(k)].second)] = false;
-  }
-  void grow(std::vector<std::pair<double, int64_t>> order, int64_t target) {
-    std::sort(order.begin(), order.end());
-    int64_t count = target - std::count(kept.begin(), kept.end(), true);
-    for (int64_t k = 0; k < count; ++k) {
-      kept[static_cast<size_t>(order[static_cast<size_t>(k)].second)] = true;
-      added.push_back(order[static_cast<size_t>(k)].second);
-    }
-  }
-};
-
-struct MethodCase {
-  const char *method, *drop;
-};
-
-TEST_F(MaskModel, UpdatesAgainstAPlainReference) {
-  for (MethodCase method :
-       {MethodCase{"set", "magnitude"}, {"set", "signed"}, {"rigl", "magnitude"}, {"gradual", "magnitude"}}) {
-    SCOPED_TRACE(std::string(method.method) + " " + method.drop);
-    const std::string name = method.method;
-    DecoderConfig config = tinyMoe();
-    config.sparsity = uniform({3, 10});
-    config.sparsity->targets = {"attention", "experts"};
-    config.sparsity->gradual = name == "gradual";
-    OwningOpRef<ModuleOp> module = build(
-        config, Phase::Plan,
-        llvm::json::Object{{"method", method.method}, {"drop", method.drop}, {"restart", 5}, {"ramp", 20}});
-    TensorMap states = initialStates(*module, 6);
-    run(*module, "init", {{"seed", scalar(7, {1})}}, states);
-    for (const auto &[state, value] : initialStates(*module, 7))
-      ASSERT_EQ(states.at(state).values, value.values) << state;
-    std::vector<ParameterInfo> parameters = parametersOf(*module);
-    for (int64_t step = 1; step <= 5; ++step) {
-      run(*module, name == "rigl" ? "accumulate_dense" : "accumulate", batch(), states);
-      run(*module, "apply", applyInputs(static_cast<double>(step)), states);
-      const TensorMap before = states;
-      const int64_t amount = 123456789 * step;
-      run(*module, "update_topology",
-          {{"seed", scalar(7, {1})},
-           {"step", scalar(static_cast<double>(step), {1})},
-           {"amount", scalar(static_cast<double>(amount), {1})}},
-          states);
-      for (const ParameterInfo &info : parameters) {
-        if (!info.mask)
-          continue;
-        const HostTensor &weight = before.at(info.name), &old = before.at(maskName(info.name)),
-                         &mask = states.at(maskName(info.name));
-        const PhiloxStream stream(7, streamKey(maskName(info.name)), static_cast<uint64_t>(step));
-        const int64_t size = info.mask.matrixSize();
-        for (int64_t first = 0; first < weight.size(); first += size) {
-          Reference reference;
-          std::vector<std::pair<double, int64_t>> all, below, others;
-          for (int64_t i = 0; i < size; ++i) {
-            reference.kept.push_back(old[first + i] != 0);
-            if (!reference.kept.back())
-              continue;
-            const std::pair<double, int64_t> entry(std::fabs(weight[first + i]), i);
-            all.push_back(entry);
-            (weight[first + i] < 0 ? below : others).push_back(entry);
-          }
-          auto share = [&](size_t count) {
-            return (static_cast<int64_t>(count) * amount + 999999999) / 1000000000;
-          };
-          int64_t target = info.mask.getKept();
-          if (name == "gradual") { // 48 weights of an expert end at ceil(14.4) = 15, and so on
-            const int64_t end = (size * 3 + 9) / 10;
-            target = size - (size - end) * amount / 1000000000;
-            reference.drop(all, static_cast<int64_t>(all.size()) - target);
-          } else if (std::string(method.drop) == "signed") {
-            reference.drop(below, share(below.size()));
-            reference.drop(others, share(others.size()));
-          } else {
-            reference.drop(all, share(all.size()));
-          }
-          if (name != "gradual") {
-            std::vector<std::pair<double, int64_t>> free;
-            for (int64_t i = 0; i < size; ++i)
-              if (!reference.kept[static_cast<size_t>(i)])
-                free.emplace_back(name == "rigl"
-                                      ? -std::fabs(before.at(info.name + ".dense_gradient")[first + i])
-                                      : stream.bits(static_cast<uint64_t>(first + i)),
-                                  i);
-            reference.grow(free, target);
-          }
-          int64_t kept = 0;
-          for (int64_t i = 0; i < size; ++i) {
-            const int64_t at = first + i;
-            const bool keeps = reference.kept[static_cast<size_t>(i)];
-            const bool isNew = llvm::is_contained(reference.added, i);
-            kept += mask[at] != 0;
-            ASSERT_EQ(mask[at] != 0, keeps) << info.name << " " << at << " step " << step;
-            for (const char *suffix : {"", ".exp_avg", ".exp_avg_sq"})
-              ASSERT_EQ(states.at(info.name + suffix)[at],
-                        keeps && !isNew ? before.at(info.name + suffix)[at] : 0.0)
-                  << info.name << suffix << " " << at;
-            ASSERT_EQ(states.at(info.name + ".age")[at],
-                      !keeps ? 0.0 : (isNew ? 5.0 : before.at(info.name + ".age")[at]));
-          }
-          ASSERT_EQ(kept, target) << info.name;
-        }
-      }
-    }
-  }
 }
 
 // ----- densities

@@ -46,9 +46,12 @@ LogicalResult MaskType::verify(llvm::function_ref<InFlightDiagnostic()> emitErro
   if (readPair(pattern.getValue(), ':', first, second) && first <= second) {
     if (in % second != 0)
       return emitError() << "n:m needs a multiple of " << second << " inputs, found " << in;
-    if (kept != out * in / second * first)
+    // More than n of each m only where a method starts with more and removes some.
+    const int64_t groups = out * in / second;
+    if (kept % groups != 0 || kept / groups < first)
       return emitError() << "a " << pattern << " mask of " << out << "x" << in << " must keep "
-                         << out * in / second * first << " weights, found " << kept;
+                         << groups * first << " weights, or more of each group of " << second
+                         << " alike, found " << kept;
     return success();
   }
   return emitError() << "a mask's pattern must be unstructured, n:m with n <= m, or block:RxC, found "
@@ -57,6 +60,34 @@ LogicalResult MaskType::verify(llvm::function_ref<InFlightDiagnostic()> emitErro
 
 MaskType MaskType::stacked(int64_t experts) const {
   return MaskType::get(getContext(), {experts, getShape()[0], getShape()[1]}, getKept(), getPattern());
+}
+
+MaskUnits::MaskUnits(MaskType type)
+    : group(type.matrixSize()), keep(type.getKept()), width(type.getShape().back()) {
+  llvm::StringRef pattern = type.getPattern().getValue();
+  int64_t n = 0, m = 0;
+  if (pattern.consume_front("block:")) {
+    readPair(pattern, 'x', rows, columns);
+    keep = type.getKept() / (rows * columns);
+  } else if (readPair(pattern, ':', n, m)) {
+    group = m, keep = type.getKept() / (type.matrixSize() / m);
+  }
+}
+
+std::vector<int64_t> MaskUnits::ofGroup(int64_t begin) const {
+  std::vector<int64_t> units;
+  for (int64_t i = begin; i < begin + group; ++i)
+    if (i / width % rows == 0 && i % width % columns == 0)
+      units.push_back(i);
+  return units;
+}
+
+std::vector<int64_t> MaskUnits::weightsOf(int64_t first) const {
+  std::vector<int64_t> weights;
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = 0; column < columns; ++column)
+      weights.push_back(first + row * width + column);
+  return weights;
 }
 
 LogicalResult requireMask(Operation *op, Value mask, Value tensor, llvm::StringRef name) {
@@ -135,27 +166,15 @@ LogicalResult RandomMaskOp::evaluate(Evaluation &evaluation) {
   HostTensor &mask = evaluation.result(0);
   const auto seed = static_cast<uint64_t>(static_cast<int64_t>(evaluation.operand(0)[0]));
   const PhiloxStream stream(seed, streamKey(std::string_view(getStream().data(), getStream().size())));
-  // The candidates of one choice and how many blocks of them stay: a matrix, or one group of an n:m pattern.
-  int64_t groupSize = type.matrixSize(), rows = 1, columns = 1, keep = 0;
-  llvm::StringRef pattern = type.getPattern().getValue();
-  if (pattern.consume_front("block:")) {
-    readPair(pattern, 'x', rows, columns);
-    keep = type.getKept() / (rows * columns);
-  } else if (readPair(pattern, ':', keep, groupSize)) {
-  } else {
-    keep = type.getKept();
-  }
-  const int64_t width = type.getShape().back();
-  for (int64_t begin = 0; begin < mask.size(); begin += groupSize) {
+  const MaskUnits units(type);
+  for (int64_t begin = 0; begin < mask.size(); begin += units.group) {
     std::vector<std::pair<uint32_t, int64_t>> keys;
-    for (int64_t i = begin; i < begin + groupSize; ++i)
-      if (i / width % rows == 0 && i % width % columns == 0)
-        keys.emplace_back(stream.bits(static_cast<uint64_t>(i)), i);
+    for (int64_t unit : units.ofGroup(begin))
+      keys.emplace_back(stream.bits(static_cast<uint64_t>(unit)), unit);
     std::sort(keys.begin(), keys.end());
-    for (int64_t chosen = 0; chosen < keep; ++chosen)
-      for (int64_t row = 0; row < rows; ++row)
-        for (int64_t column = 0; column < columns; ++column)
-          mask[keys[static_cast<size_t>(chosen)].second + row * width + column] = 1;
+    for (int64_t chosen = 0; chosen < units.keep; ++chosen)
+      for (int64_t weight : units.weightsOf(keys[static_cast<size_t>(chosen)].second))
+        mask[weight] = 1;
   }
   return success();
 }

@@ -3,11 +3,25 @@
 
 #include "dialects/sluice/ops/Answers.h"
 
+#include <vector>
+
 namespace sluice {
 
 inline MaskType maskTypeOf(mlir::Value value) {
   return llvm::cast<MaskType>(value.getType());
 }
+/// What a pattern chooses: units (one weight, or a block of rows x columns that is named by its first weight)
+/// of which each group of `group` neighbouring weights keeps `keep`.
+struct MaskUnits {
+  int64_t group = 0, keep = 0, rows = 1, columns = 1, width = 0;
+
+  explicit MaskUnits(MaskType type);
+  /// First weights of the units of the group that begins at weight `begin` of the whole tensor, ascending.
+  std::vector<int64_t> ofGroup(int64_t begin) const;
+  /// The weights of the unit whose first one is `first`.
+  std::vector<int64_t> weightsOf(int64_t first) const;
+};
+
 /// Checks that the mask has exactly the shape of `tensor`, which is called `name`.
 mlir::LogicalResult requireMask(mlir::Operation *op, mlir::Value mask, mlir::Value tensor,
                                 llvm::StringRef name);

@@ -1,9 +1,11 @@
 // update_mask: drop, then grow; the moving masks of SET, RigL and gradual pruning.
 #include "dialects/sluice/ops/MaskRules.h"
 #include "runtime/support/Philox.h"
+#include "runtime/support/SoftDrop.h"
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 using namespace mlir;
 
@@ -12,7 +14,7 @@ namespace {
 
 constexpr int64_t billion = 1000000000;
 
-/// An ordering key and an index; the smallest are taken first. NaN as a key comes last.
+/// An ordering key and a unit; the smallest are taken first. NaN as a key comes last.
 using Candidate = std::pair<double, int64_t>;
 
 double orderable(double key) {
@@ -29,17 +31,18 @@ class MatrixUpdate {
 public:
   MatrixUpdate(UpdateMaskOp op, Evaluation &evaluation, int64_t first)
       : op(op), evaluation(evaluation), mask(evaluation.result(0)), type(maskTypeOf(op.getMask())),
-        first(first), last(first + type.matrixSize()), amount(evaluation.operand(6)[0]) {}
+        units(type), first(first), last(first + type.matrixSize()), amount(evaluation.operand(6)[0]) {}
 
   void run() {
     for (int64_t i = first; i < last; ++i)
       mask[i] = evaluation.operand(0)[i];
-    drop();
-    if (op.getGrow() != "none")
-      grow();
+    if (op.getGrow() == "none")
+      prune();
+    else
+      drop(), grow();
     const HostTensor *age = op.getAge() ? &evaluation.operand(7) : nullptr;
     for (int64_t i = first; i < last; ++i) {
-      const bool isNew = std::binary_search(added.begin(), added.end(), i);
+      const bool isNew = added.contains(i);
       for (unsigned k = 1; k <= 3; ++k)
         evaluation.result(k)[i] = mask[i] == 0 || isNew ? 0 : evaluation.operand(k)[i];
       if (age)
@@ -48,62 +51,90 @@ public:
   }
 
 private:
-  void take(std::vector<Candidate> candidates, int64_t count, double value, std::vector<int64_t> *taken) {
+  void take(std::vector<Candidate> candidates, int64_t count, double value) {
     std::sort(candidates.begin(), candidates.end());
     count = std::min(count, static_cast<int64_t>(candidates.size()));
-    for (int64_t k = 0; k < count; ++k) {
-      const int64_t index = candidates[static_cast<size_t>(k)].second;
-      mask[index] = value;
-      if (taken)
-        taken->push_back(index);
-    }
+    for (int64_t k = 0; k < count; ++k)
+      for (int64_t weight : units.weightsOf(candidates[static_cast<size_t>(k)].second)) {
+        mask[weight] = value;
+        if (value != 0)
+          added.insert(weight);
+      }
+  }
+
+  /// |x| of a weight; of a block the sum of squares, which orders as the norm does.
+  double magnitude(const HostTensor &x, int64_t unit) const {
+    double sum = 0;
+    for (int64_t weight : units.weightsOf(unit))
+      sum += x[weight] * x[weight];
+    return units.rows * units.columns == 1 ? std::fabs(x[unit]) : sum;
+  }
+
+  PhiloxStream stream(llvm::StringRef suffix) {
+    const auto seed = static_cast<uint64_t>(static_cast<int64_t>(evaluation.operand(4)[0]));
+    const auto step = static_cast<uint64_t>(static_cast<int64_t>(evaluation.operand(5)[0]));
+    return PhiloxStream(seed, streamKey((op.getStream() + suffix).str()), step);
+  }
+
+  /// Units of the group at `begin` that are kept, or that are not.
+  std::vector<int64_t> unitsOf(int64_t begin, bool kept) const {
+    std::vector<int64_t> found;
+    for (int64_t unit : units.ofGroup(begin))
+      if ((mask[unit] != 0) == kept)
+        found.push_back(unit);
+    return found;
   }
 
   void drop() {
     const HostTensor &weight = evaluation.operand(1);
-    std::vector<Candidate> all, below, others;
-    for (int64_t i = first; i < last; ++i)
-      if (mask[i] != 0) {
-        const Candidate candidate(orderable(std::fabs(weight[i])), i);
-        all.push_back(candidate);
-        (weight[i] < 0 ? below : others).push_back(candidate);
+    const PhiloxStream draws = stream(".drop");
+    std::vector<Candidate> below, others;
+    for (int64_t begin = first; begin < last; begin += units.group)
+      for (int64_t unit : unitsOf(begin, true)) {
+        const double size = magnitude(weight, unit);
+        if (op.getDrop() == "soft") {
+          const double square = units.rows * units.columns == 1 ? size * size : size;
+          others.emplace_back(softDropKey(square, draws.bits(static_cast<uint64_t>(unit))), unit);
+        } else {
+          (op.getDrop() == "signed" && weight[unit] < 0 ? below : others).emplace_back(orderable(size), unit);
+        }
       }
-    const auto kept = static_cast<int64_t>(all.size());
-    if (op.getGrow() == "none") {
-      const int64_t most = type.getKept(), target = static_cast<int64_t>(op.getTarget());
-      const auto stay = static_cast<int64_t>(most - __int128(most - target) * amount / billion);
-      take(all, std::max<int64_t>(kept - stay, 0), 0, nullptr);
-    } else if (op.getDrop() == "magnitude") {
-      take(all, portion(kept, amount), 0, nullptr);
-    } else {
-      take(below, portion(static_cast<int64_t>(below.size()), amount), 0, nullptr);
-      take(others, portion(static_cast<int64_t>(others.size()), amount), 0, nullptr);
+    for (std::vector<Candidate> *candidates : {&below, &others})
+      take(*candidates, portion(static_cast<int64_t>(candidates->size()), amount), 0);
+  }
+
+  void prune() {
+    const int64_t groups = type.matrixSize() / units.group, block = units.rows * units.columns,
+                  target = static_cast<int64_t>(op.getTarget()) / block / groups;
+    const auto stay = static_cast<int64_t>(units.keep - __int128(units.keep - target) * amount / billion);
+    for (int64_t begin = first; begin < last; begin += units.group) {
+      std::vector<Candidate> candidates;
+      for (int64_t unit : unitsOf(begin, true))
+        candidates.emplace_back(orderable(magnitude(evaluation.operand(1), unit)), unit);
+      take(candidates, std::max<int64_t>(static_cast<int64_t>(candidates.size()) - stay, 0), 0);
     }
   }
 
   void grow() {
-    const auto seed = static_cast<uint64_t>(static_cast<int64_t>(evaluation.operand(4)[0]));
-    const auto step = static_cast<uint64_t>(static_cast<int64_t>(evaluation.operand(5)[0]));
-    const PhiloxStream stream(seed, streamKey(std::string_view(op.getStream().data(), op.getStream().size())),
-                              step);
+    const PhiloxStream draws = stream("");
     const HostTensor *gradient = op.getDenseGradient() ? &evaluation.operand(op.getAge() ? 8 : 7) : nullptr;
-    std::vector<Candidate> free;
-    for (int64_t i = first; i < last; ++i)
-      if (mask[i] == 0)
-        free.emplace_back(gradient ? orderable(-std::fabs((*gradient)[i]))
-                                   : double(stream.bits(static_cast<uint64_t>(i))),
-                          i);
-    const int64_t kept = type.matrixSize() - static_cast<int64_t>(free.size());
-    take(free, type.getKept() - kept, 1, &added);
-    std::sort(added.begin(), added.end());
+    for (int64_t begin = first; begin < last; begin += units.group) {
+      std::vector<Candidate> free;
+      for (int64_t unit : unitsOf(begin, false))
+        free.emplace_back(gradient ? orderable(-magnitude(*gradient, unit))
+                                   : double(draws.bits(static_cast<uint64_t>(unit))),
+                          unit);
+      take(free, std::max<int64_t>(units.keep - static_cast<int64_t>(unitsOf(begin, true).size()), 0), 1);
+    }
   }
 
   UpdateMaskOp op;
   Evaluation &evaluation;
   HostTensor &mask;
   MaskType type;
+  MaskUnits units;
   int64_t first, last, amount;
-  std::vector<int64_t> added;
+  std::set<int64_t> added;
 };
 
 } // namespace
@@ -132,10 +163,13 @@ LogicalResult UpdateMaskOp::verify() {
   if (failed(requireMask(*this, getMask(), getParameter(), "parameter")))
     return failure();
   MaskType type = maskTypeOf(getMask());
-  if (type.getPattern().getValue() != "unstructured")
-    return ruleError(*this) << "only unstructured masks move, found the pattern " << type.getPattern();
-  if (!llvm::is_contained({"magnitude", "signed"}, getDrop()))
-    return ruleError(*this) << "drop must be magnitude or signed, found '" << getDrop() << "'";
+  const MaskUnits units(type);
+  if (!llvm::is_contained({"magnitude", "signed", "soft"}, getDrop()))
+    return ruleError(*this) << "drop must be magnitude, signed or soft, found '" << getDrop() << "'";
+  if (getDrop() == "signed" && units.rows * units.columns > 1)
+    return ruleError(*this) << "a block has no sign, found drop signed and the pattern " << type.getPattern();
+  if (getDrop() != "magnitude" && getGrow() == "none")
+    return ruleError(*this) << "without growth drop must be magnitude, found '" << getDrop() << "'";
   if (!llvm::is_contained({"random", "gradient", "none"}, getGrow()))
     return ruleError(*this) << "grow must be random, gradient or none, found '" << getGrow() << "'";
   if ((getGrow() == "gradient") != static_cast<bool>(getDenseGradient()))
@@ -144,6 +178,9 @@ LogicalResult UpdateMaskOp::verify() {
   if (target < 1 || target > type.getKept() || (getGrow() != "none" && target != type.getKept()))
     return ruleError(*this) << "target must be the mask's kept weights or, with grow none, 1 to that number ("
                             << type.getKept() << "), found " << target;
+  if (target % (units.rows * units.columns * (type.matrixSize() / units.group)) != 0)
+    return ruleError(*this) << "target must be whole units of the pattern " << type.getPattern() << ", found "
+                            << target;
   if (getRestart().convertToDouble() < 0)
     return ruleError(*this) << "restart must not be negative, found " << getRestart().convertToDouble();
   return success();
@@ -180,7 +217,8 @@ void UpdateMaskOp::commandAttributes(NamedAttrList &attributes) {
   setText(attributes, context, "drop", getDrop());
   setText(attributes, context, "grow", getGrow());
   setInteger(attributes, context, "kept", maskTypeOf(getMask()).getKept());
-  setInteger(attributes, context, "matrices", maskTypeOf(getMask()).matrices());
+  setText(attributes, context, "pattern", maskTypeOf(getMask()).getPattern().getValue());
+  setText(attributes, context, "shape", commaText(maskTypeOf(getMask()).getShape()));
   setInteger(attributes, context, "target", static_cast<int64_t>(getTarget()));
   setInteger(attributes, context, "has_age", getAge() ? 1 : 0);
   setNumber(attributes, context, "restart", getRestart().convertToDouble());

@@ -1,23 +1,13 @@
 // The bits of a mask on the CPU, and choosing the smallest of many keys in place.
 #pragma once
 
+#include "runtime/device/MaskArguments.h"
 #include "runtime/device/cpu/Kernel.h"
 
 #include <bit>
 #include <cstring>
 
 namespace sluice::cpu {
-
-/// Bytes of a mask of `weights` weights: one bit a weight, up to a multiple of 8.
-inline int64_t maskBytes(int64_t weights) {
-  return ceilDivide(weights, 64) * 8;
-}
-/// Input `index` as a mask of so many weights.
-inline Tensor maskInput(Arguments &arguments, size_t index, int64_t weights) {
-  const Tensor mask = arguments.input(index, ElementType::U8);
-  arguments.elements(mask, maskBytes(weights), "a mask (one bit a weight, up to a multiple of 8 bytes)");
-  return mask;
-}
 
 inline bool isKept(const uint8_t *bits, int64_t i) {
   return (bits[i >> 3] >> (i & 7) & 1) != 0;
@@ -46,19 +36,6 @@ inline void zeroDropped(const uint8_t *bits, int64_t begin, int64_t end, float *
     for (; dropped != 0; dropped &= dropped - 1)
       x[i + std::countr_zero(dropped)] = 0.0f;
   }
-}
-
-/// An order of candidates as one number: the key first, then the lower index.
-inline uint64_t candidate(uint32_t key, int64_t index) {
-  return uint64_t{key} << 32 | static_cast<uint32_t>(index);
-}
-inline int64_t candidateIndex(uint64_t candidate) {
-  return static_cast<int64_t>(static_cast<uint32_t>(candidate));
-}
-/// Moves the `count` smallest of candidates [0, total) to the front.
-inline void selectSmallest(uint64_t *candidates, int64_t count, int64_t total) {
-  if (count > 0 && count < total)
-    std::nth_element(candidates, candidates + count, candidates + total);
 }
 
 } // namespace sluice::cpu

@@ -15,7 +15,7 @@ sluice.graph @g(%m: !sluice.mask<[4, 6], kept = 12, "2:4">) { sluice.return [] }
 
 // -----
 
-// expected-error @+1 {{mask of 4x8 must keep 16 weights, found 12}}
+// expected-error @+1 {{mask of 4x8 must keep 16 weights, or more of each group of 4 alike, found 12}}
 sluice.graph @g(%m: !sluice.mask<[4, 8], kept = 12, "2:4">) { sluice.return [] }
 
 // -----
@@ -62,11 +62,31 @@ sluice.graph @g(%dy: tensor<3x4xf32>, %x: tensor<2x8xf32>, %m: !m) {
 
 // -----
 
-!m = !sluice.mask<[4, 8], kept = 16, "2:4">
+!m = !sluice.mask<[4, 8], kept = 16, "block:2x4">
 !t = tensor<4x8xf32>
 sluice.graph @g(%m: !m, %w: !t, %i: tensor<1xi64>) {
-  // expected-error @+1 {{only unstructured masks move, found the pattern "2:4"}}
-  %p:4 = sluice.update_mask %m, %w, %w, %w at %i, %i, %i {stream = "w", drop = "magnitude", grow = "random", target = 16 : i64, restart = 0.0 : f64} : (!m, !t, !t, !t, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> (!m, !t, !t, !t)
+  // expected-error @+1 {{a block has no sign, found drop signed and the pattern "block:2x4"}}
+  %p:4 = sluice.update_mask %m, %w, %w, %w at %i, %i, %i {stream = "w", drop = "signed", grow = "random", target = 16 : i64, restart = 0.0 : f64} : (!m, !t, !t, !t, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> (!m, !t, !t, !t)
+  sluice.return []
+}
+
+// -----
+
+!m = !sluice.mask<[4, 8], kept = 32, "block:2x4">
+!t = tensor<4x8xf32>
+sluice.graph @g(%m: !m, %w: !t, %i: tensor<1xi64>) {
+  // expected-error @+1 {{target must be whole units of the pattern "block:2x4", found 12}}
+  %p:4 = sluice.update_mask %m, %w, %w, %w at %i, %i, %i {stream = "w", drop = "magnitude", grow = "none", target = 12 : i64, restart = 0.0 : f64} : (!m, !t, !t, !t, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> (!m, !t, !t, !t)
+  sluice.return []
+}
+
+// -----
+
+!m = !sluice.mask<[4, 8], kept = 32, "unstructured">
+!t = tensor<4x8xf32>
+sluice.graph @g(%m: !m, %w: !t, %i: tensor<1xi64>) {
+  // expected-error @+1 {{without growth drop must be magnitude, found 'soft'}}
+  %p:4 = sluice.update_mask %m, %w, %w, %w at %i, %i, %i {stream = "w", drop = "soft", grow = "none", target = 12 : i64, restart = 0.0 : f64} : (!m, !t, !t, !t, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> (!m, !t, !t, !t)
   sluice.return []
 }
 

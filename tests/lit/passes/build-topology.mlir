@@ -20,7 +20,7 @@
 // CHECK: sluice.accumulate @w.gradient, %[[K]]
 
 // CHECK-LABEL: sluice.graph @update_topology
-// CHECK-SAME: input_names = ["seed", "step", "amount"]
+// CHECK-SAME: input_names = ["seed", "step", "amount", "removed"]
 // CHECK: sluice.update_mask {{.*}} {drop = "signed", grow = "gradient", restart = 5.000000e+00 : f64
 // CHECK-DAG: sluice.write @w.mask
 // CHECK-DAG: sluice.write @w.dense_gradient

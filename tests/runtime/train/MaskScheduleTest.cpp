@@ -8,7 +8,7 @@ namespace {
 
 TEST(MaskSchedule, TheStudysCosine) {
   MaskScheduleOptions options;
-  options.method = MaskScheduleOptions::Method::Set;
+  options.moves = true;
   const MaskSchedule schedule(options, 10000);
   for (auto [step, fraction] : {std::pair<int64_t, double>(100, 0.099977),
                                 {2500, 0.086088},
@@ -26,7 +26,7 @@ TEST(MaskSchedule, TheStudysCosine) {
 
 TEST(MaskSchedule, EndsWhereItIsTold) {
   MaskScheduleOptions options;
-  options.method = MaskScheduleOptions::Method::Rigl;
+  options.moves = true;
   options.byGradient = true;
   options.until = 0.75;
   const MaskSchedule schedule(options, 1000);
@@ -35,12 +35,22 @@ TEST(MaskSchedule, EndsWhereItIsTold) {
   EXPECT_FALSE(MaskSchedule(MaskScheduleOptions(), 1000).isDue(100)); // static
 }
 
+TEST(MaskSchedule, LinearAndConstantShares) {
+  MaskScheduleOptions options;
+  options.moves = true, options.start = 0.3, options.end = 0.1, options.until = 0.5;
+  options.shape = MaskScheduleOptions::Shape::Linear;
+  EXPECT_EQ(MaskSchedule(options, 1000).amount(250), 200000000); // half of the way to step 500
+  EXPECT_EQ(MaskSchedule(options, 1000).amount(500), 100000000);
+  options.shape = MaskScheduleOptions::Shape::Constant;
+  EXPECT_EQ(MaskSchedule(options, 1000).amount(400), 300000000);
+}
+
 TEST(MaskSchedule, GradualPruningIsCubic) {
   MaskScheduleOptions options;
-  options.method = MaskScheduleOptions::Method::Gradual;
+  options.moves = true;
   const MaskSchedule schedule(options, 1000);
-  EXPECT_EQ(schedule.amount(500), 875000000);
-  EXPECT_EQ(schedule.amount(1000), 1000000000);
+  EXPECT_EQ(schedule.removed(500), 875000000);
+  EXPECT_EQ(schedule.removed(1000), 1000000000);
 }
 
 } // namespace
