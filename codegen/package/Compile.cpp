@@ -49,11 +49,6 @@ Status addCudaImages(const std::vector<NamedKernel> &kernels, const CompileOptio
 } // namespace
 
 StatusOr<std::string> compileToExecutable(mlir::ModuleOp planned, const CompileOptions &options) {
-  if (!options.cudaTargets.empty() &&
-      llvm::any_of(planned.getOps<StateOp>(), [](StateOp state) { return state.getRole() == "mask"; }))
-    return usageError(
-        "--target: masked models cannot be compiled for CUDA yet, only for the CPU; leave --target "
-        "out, or `sparsity` out of the spec");
   SLUICE_ASSIGN_OR_RETURN(ExecutableDescription description, describePlan(planned));
   description.producer = options.producer;
   description.model = options.model;

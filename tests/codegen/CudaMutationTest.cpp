@@ -145,6 +145,23 @@ void sinks(CommandRunner &runner) {
        flag("sinks", 1)});
 }
 
+/// Two drops, by sign, and growth.
+void maskUpdate(CommandRunner &runner) {
+  constexpr int64_t n = 600;
+  std::vector<uint8_t> bits(80);
+  std::fill(bits.begin(), bits.begin() + 25, uint8_t{255}); // the first 200
+  Floats w(n);
+  for (size_t i = 0; i < 200; ++i)
+    w[i] = i % 2 == 0 ? 1.0f + static_cast<float>(i) : -1.0f - static_cast<float>(i);
+  const Operand mask = runner.bytes(bits), weight = runner.floats({n}, w), m = runner.floats({n}, w),
+                v = runner.floats({n}, w), seed = runner.longs({1}, {5}), step = runner.longs({1}, {3}),
+                amount = runner.longs({1}, {300000000});
+  runner.add("update_mask", {mask, weight, m, v, seed, step, amount}, {mask, weight, m, v},
+             {text("stream", "w.mask"), text("drop", "signed"), text("grow", "random"),
+              text("pattern", "unstructured"), text("shape", "20,30"), flag("kept", 200), flag("target", 200),
+              flag("has_age", 0), real("restart", 0)});
+}
+
 struct Mutation {
   const char *name;
   const char *file;  // where the text is replaced
@@ -242,7 +259,12 @@ std::string Mutations::library;
 const char *const barrier = "__syncthreads();";
 
 const std::vector<Mutation> barriers = {
-    {"step's numbers", "Optimizer.cu", barrier, 0, "", "Optimizer.cu", optimizer, "race"},
+    {"step's numbers", "Optimizer.cu", barrier, 0, "", "Optimizer.cu", optimizer, "race", 24},
+    {"digits cleared", "Mask.cuh", barrier, 0, "", "Masks.cu", maskUpdate, "race", 12},
+    {"digits counted", "Mask.cuh", barrier, 1, "", "Masks.cu", maskUpdate, "race", 12},
+    {"digit chosen", "Mask.cuh", barrier, 2, "", "Masks.cu", maskUpdate, "race", 16},
+    {"equals counted", "Mask.cuh", barrier, 3, "", "Masks.cu", maskUpdate, "race", 12},
+    {"dropped", "Masks.cu", barrier, 0, "", "Masks.cu", maskUpdate, "race", 64},
     {"target's logit", "Losses.cu", barrier, 0, "", "Losses.cu", head, "race"},
     {"flag cleared", "Move.cu", barrier, 0, "", "Move.cu", embeddingGradient, "race"},
     {"flag set", "Move.cu", barrier, 1, "", "Move.cu", embeddingGradient, "race"},
@@ -272,7 +294,7 @@ TEST_F(Mutations, EveryBarrierOfTheLibraryIsNeeded) {
 
 TEST_F(Mutations, CleanKernelsGiveNoFinding) {
   for (const Workload &workload : {product, routing, head, routerLoss, embeddingGradient, embedding,
-                                   embeddingFarOutside, optimizer, norm, grouped, sinks})
+                                   embeddingFarOutside, optimizer, norm, grouped, sinks, maskUpdate})
     EXPECT_EQ(findings("", "", workload), "");
 }
 

@@ -22,6 +22,13 @@ __device__ inline PhiloxWords philox(uint64 index, uint64 step, uint64 key) {
   return {{a, b, c, d}};
 }
 
+/// 32 random bits: elements 4i .. 4i + 3 share one block.
+__device__ inline uint32 philoxBits(uint64 element, uint64 step, uint64 key) {
+  const PhiloxWords words = philox(element / 4, step, key);
+  const uint32 low = element % 2 == 0 ? words.word[0] : words.word[1], high = element % 2 == 0 ? words.word[2] : words.word[3];
+  return element % 4 < 2 ? low : high;
+}
+
 /// Standard normal by Box-Muller in double precision: elements 2i and 2i + 1 share one block.
 __device__ inline double philoxNormal(uint64 element, uint64 step, uint64 key) {
   const PhiloxWords words = philox(element / 2, step, key);

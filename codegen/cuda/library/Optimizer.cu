@@ -1,6 +1,5 @@
 // AdamW (Loshchilov and Hutter 2019) as PyTorch computes it, the global norm, and initial values.
-#include "Philox.cuh"
-#include "Reduce.cuh"
+#include "Mask.cuh"
 
 /// parts[b] = sum of squares of piece b of a gradient, in double; pieces have blockDim.x * 32 elements.
 extern "C" __global__ void squares(double *parts, const float *gradient, int64 count) {
@@ -59,13 +58,19 @@ struct AdamStep {
   }
 };
 
-/// A norm that is not finite, or no token, leaves w, m and v; the gradient becomes zero in any case.
-extern "C" __global__ void adamw(float *w, float *m, float *v, float *gradient, AdamScalars scalars, AdamSettings settings,
-                                 int64 count) {
+/// The step's numbers, computed once a block. All threads must call it, once.
+__device__ inline const AdamStep &sharedStep(const AdamScalars &scalars, const AdamSettings &settings) {
   __shared__ AdamStep step;
   if (threadIdx.x == 0)
     step = AdamStep(scalars, settings);
   __syncthreads();
+  return step;
+}
+
+/// A norm that is not finite, or no token, leaves w, m and v; the gradient becomes zero in any case.
+extern "C" __global__ void adamw(float *w, float *m, float *v, float *gradient, AdamScalars scalars, AdamSettings settings,
+                                 int64 count) {
+  const AdamStep &step = sharedStep(scalars, settings);
   const float beta1 = (float)settings.beta1, beta2 = (float)settings.beta2, epsilon = (float)settings.epsilon;
   for (int64 i = globalThread(); i < count; i += globalThreads()) {
     if (step.update) {
@@ -74,6 +79,38 @@ extern "C" __global__ void adamw(float *w, float *m, float *v, float *gradient, 
       m[i] = newM;
       v[i] = newV;
       w[i] = fmaf(-step.corrected, newM / fmaf(sqrtf(newV), step.inverseRoot, epsilon), step.keep * w[i]);
+    }
+    gradient[i] = 0.0f;
+  }
+}
+
+/// The same over kept weights; all else becomes zero. With ages (or null) age + 1 takes the step's place, and ramp > 0 damps
+/// the first moment by min(age / ramp, 1).
+extern "C" __global__ void masked_adamw(float *w, float *m, float *v, float *gradient, const unsigned char *mask, float *age,
+                                        AdamScalars scalars, AdamSettings settings, double ramp, int64 count) {
+  const AdamStep &step = sharedStep(scalars, settings);
+  const float beta1 = (float)settings.beta1, beta2 = (float)settings.beta2, epsilon = (float)settings.epsilon;
+  const double rate = scalars.learningRate.read();
+  for (int64 i = globalThread(); i < count; i += globalThreads()) {
+    if (!isKept(mask, i)) {
+      w[i] = m[i] = v[i] = 0.0f;
+      if (age)
+        age[i] = 0.0f;
+    } else if (step.update) {
+      float corrected = step.corrected, inverseRoot = step.inverseRoot, damping = 1.0f;
+      if (age) {
+        const float steps = age[i] + 1.0f;
+        age[i] = steps;
+        corrected = (float)(rate / (1.0 - pow(settings.beta1, (double)steps)));
+        inverseRoot = (float)(1.0 / sqrt(1.0 - pow(settings.beta2, (double)steps)));
+        damping = ramp > 0 ? (float)min(steps / ramp, 1.0) : 1.0f;
+      }
+      const float g = gradient[i] * step.scale;
+      const float newM = fmaf(beta1, m[i], (1.0f - beta1) * g) * damping,
+                  newV = fmaf(beta2, v[i], (1.0f - beta2) * (g * g));
+      m[i] = newM;
+      v[i] = newV;
+      w[i] = fmaf(-corrected, newM / fmaf(sqrtf(newV), inverseRoot, epsilon), step.keep * w[i]);
     }
     gradient[i] = 0.0f;
   }

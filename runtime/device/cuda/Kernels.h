@@ -45,6 +45,14 @@ namespace sluice::cuda {
   X(count_targets, prepareCountTargets)                                                                      \
   X(global_norm, prepareGlobalNorm)                                                                          \
   X(adamw, prepareAdamW)                                                                                     \
+  X(masked_adamw, prepareMaskedAdamW)                                                                        \
+  X(masked_gemm, prepareMaskedGemm)                                                                          \
+  X(masked_weight_gradient, prepareMaskedWeightGradient)                                                     \
+  X(masked_grouped_gemm, prepareMaskedGroupedGemm)                                                           \
+  X(masked_grouped_weight_gradient, prepareMaskedGroupedWeightGradient)                                      \
+  X(apply_mask, prepareApplyMask)                                                                            \
+  X(random_mask, prepareRandomMask)                                                                          \
+  X(update_mask, prepareUpdateMask)                                                                          \
   X(refresh_derived_state, prepareRefreshDerivedState)                                                       \
   X(random_normal, prepareRandomNormal)                                                                      \
   X(fill, prepareFill)                                                                                       \
