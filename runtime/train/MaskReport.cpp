@@ -106,7 +106,13 @@ StatusOr<MaskReport> reportMasks(const ExecutableDescription &model, const Check
   SLUICE_ASSIGN_OR_RETURN(const RunState state,
                           RunState::fromJson(checkpoint.state, checkpoint.path + "/state.json"));
   report.step = state.step;
-  report.method = methodsOf(model.training);
+  try {
+    report.method = methodsOf(model.training);
+    report.updates = changesOf(metrics, report.step);
+  } catch (const json::exception &error) {
+    return badInputError("a record of masks, or the training section: expected fields of their types (",
+                         error.what(), ")");
+  }
   SLUICE_ASSIGN_OR_RETURN(const std::vector<ModelMask> masks, modelMasks(model));
   for (const ModelMask &mask : masks) {
     SLUICE_ASSIGN_OR_RETURN(const std::string bits,
@@ -128,7 +134,6 @@ StatusOr<MaskReport> reportMasks(const ExecutableDescription &model, const Check
     report.total += layer.counts;
     report.layers.push_back(std::move(layer));
   }
-  report.updates = changesOf(metrics, report.step);
   return report;
 }
 

@@ -44,6 +44,33 @@ TEST_F(CommandLineCudaTest, SameBitsInAnyOrderAndAcrossStops) {
   EXPECT_EQ(checkpointHash("stopped", 4), hash);
 }
 
+TEST_F(CommandLineCudaTest, MaskedRunsStartAndMoveAsOnTheCpu) {
+  write("masked.yaml", read("moe.yaml") +
+                           "sparsity:\n  targets: [attention, experts]\n  density: 0.25\n  method: set\n"
+                           "  update:\n    every: 2\n  regrown:\n    step: 5\n    ramp: 20\n");
+  good("sluice compile masked.yaml --target cuda:sm_80 -o masked.slx");
+  good("sluice-run train masked.slx --stop-after 0 --out masked-cpu" + cpu);
+  good("sluice-run train masked.slx --out masked" + cuda + " --stop-after 0");
+  // Moments and ages are zero: what is left is masks.
+  const std::string start = "/checkpoints/step-00000000/optimizer.safetensors";
+  EXPECT_TRUE(read("masked" + start) == read("masked-cpu" + start));
+  good("sluice-run train masked.slx --out masked" + cuda);
+  const auto report = nlohmann::json::parse(good("sluice masks masked --json -").out);
+  EXPECT_EQ(report["updates"].size(), 2u);
+  EXPECT_DOUBLE_EQ(report["total"]["density"], 0.25);
+  EXPECT_LT(report["total"]["overlap_with_start"], 1.0);
+  // In another order, stopped right before and after an update, the same bits; and a run may change its
+  // device.
+  ::setenv("SLUICE_CUDASIM", "seed=5", 1);
+  for (const char *stop : {"128", "256"})
+    good(std::string("sluice-run train masked.slx --out masked-stopped --stop-after ") + stop + cuda);
+  ::unsetenv("SLUICE_CUDASIM");
+  good("sluice-run train masked.slx --out masked-stopped" + cuda);
+  EXPECT_EQ(checkpointHash("masked-stopped", 4), checkpointHash("masked", 4));
+  good("sluice-run train masked.slx --out masked-cpu" + cuda + " --stop-after 256");
+  good("sluice-run train masked.slx --out masked-cpu" + cpu);
+}
+
 TEST_F(CommandLineCudaTest, ARunMovesBetweenDevices) {
   good("sluice-run train cuda.slx --out straight" + cpu);
   good("sluice-run train cuda.slx --stop-after 128 --out moving" + cpu);

@@ -17,10 +17,11 @@ const std::vector<std::string> phaseNames = {
     "lower-masks", "fuse-experts", "form-kernels", "plan"};
 
 TEST_F(CommandLineTest, HelpFitsAHundredColumns) {
-  for (const char *command : {"sluice", "sluice graph", "sluice stats", "sluice compile", "sluice inspect",
-                              "sluice data", "sluice data pack", "sluice data info", "sluice data windows",
-                              "sluice train", "sluice eval", "sluice generate", "sluice exec",
-                              "sluice export", "sluice schema", "sluice-run", "sluice-run train"}) {
+  for (const char *command :
+       {"sluice", "sluice graph", "sluice stats", "sluice compile", "sluice inspect", "sluice data",
+        "sluice data pack", "sluice data info", "sluice data windows", "sluice train", "sluice eval",
+        "sluice generate", "sluice exec", "sluice export", "sluice masks", "sluice schema", "sluice-run",
+        "sluice-run train"}) {
     std::string help = good(std::string(command) + " --help").out;
     EXPECT_GT(help.size(), 100u) << command;
     std::istringstream lines(help);

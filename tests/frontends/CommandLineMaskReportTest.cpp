@@ -19,7 +19,7 @@ namespace sluice {
 namespace {
 
 using nlohmann::json;
-using CommandLineMasksTest = CommandLine;
+using CommandLineMaskReportTest = CommandLine;
 
 const std::string quiet = " --data data --sample 0 --quiet --threads 2";
 
@@ -45,7 +45,7 @@ bool isKept(const std::string &bits, int64_t i) {
   return (static_cast<uint8_t>(bits[static_cast<size_t>(i / 8)]) >> (i % 8) & 1) != 0;
 }
 
-TEST_F(CommandLineMasksTest, TheReportSaysWhatTheCheckpointsHold) {
+TEST_F(CommandLineMaskReportTest, TheReportSaysWhatTheCheckpointsHold) {
   write("set.yaml", maskedSpec(read("moe.yaml"), "0.25",
                                "  method: set\n  update:\n    every: 3\n    fraction:\n      start: 0.4\n"
                                "  regrown:\n    step: 5\n    ramp: 20\n"));
@@ -147,7 +147,7 @@ TEST_F(CommandLineMasksTest, TheReportSaysWhatTheCheckpointsHold) {
   EXPECT_EQ(early["updates"].size(), 1u);
 }
 
-TEST_F(CommandLineMasksTest, RunsThatHaveNoReport) {
+TEST_F(CommandLineMaskReportTest, RunsThatHaveNoReport) {
   bad("sluice masks nothing", 2, {"RUN", "expected a run folder", "nothing"});
   bad("sluice masks data", 2, {"expected a run folder", "model.slx"});
   good("sluice-run train moe.slx --out dense --stop-after 0" + quiet);
@@ -163,7 +163,7 @@ TEST_F(CommandLineMasksTest, RunsThatHaveNoReport) {
   bad("sluice masks static", 3, {"expected a valid checkpoint", "optimizer.safetensors"});
 }
 
-TEST_F(CommandLineMasksTest, ReportsARunThatIsGoingOn) {
+TEST_F(CommandLineMaskReportTest, ReportsARunThatIsGoingOn) {
   write("going.yaml", maskedSpec(read("moe.yaml"), "0.25", "  method: set\n  update:\n    every: 2\n"));
   good("sluice compile going.yaml -o going.slx");
   Process process(folder, {"sluice-run", "train", "going.slx", "--tokens", "50M", "--out", "going", "--data",
@@ -177,7 +177,7 @@ TEST_F(CommandLineMasksTest, ReportsARunThatIsGoingOn) {
   EXPECT_EQ(process.wait().code, 5);
 }
 
-TEST_F(CommandLineMasksTest, MasksAndWeightsThatDoNotBelongTogetherAreRefused) {
+TEST_F(CommandLineMaskReportTest, MasksAndWeightsThatDoNotBelongTogetherAreRefused) {
   for (auto [name, density] : {std::pair("quarter", "0.25"), {"half", "0.5"}}) {
     const std::string spec = name;
     write(spec + ".yaml", maskedSpec(read("moe.yaml"), density, "  method: set\n  update:\n    every: 2\n"));
