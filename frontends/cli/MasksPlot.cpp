@@ -13,7 +13,7 @@
 namespace sluice::cli {
 namespace {
 
-constexpr double width = 960, margin = 24, labels = 112;
+constexpr double width = 960, margin = 24, labels = 128, gap = 20;
 
 std::string escaped(const std::string &text) {
   return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
@@ -80,21 +80,21 @@ struct Map {
   std::function<std::string(double)> label;
 };
 
-/// Cells of one map; each expert has a strip of its own where the value is known by expert.
-std::string drawMap(const Table &table, const Map &map, double left, double top, double across) {
+/// Cells of one map from `left` to `left + across`; each expert has a strip of its own where the value is
+/// known by expert. Names of rows end before `left`, where `named`.
+std::string drawMap(const Table &table, const Map &map, double left, double top, double across, bool named) {
   std::string out = textAt(left, top - 22, map.title, "class=\"h\"");
-  const double cell = std::min(56.0,
-                               (across - labels) / static_cast<double>(std::max<int64_t>(table.columns, 1))),
+  const double cell = std::min(56.0, across / static_cast<double>(std::max<int64_t>(table.columns, 1))),
                high = 24;
   for (int64_t column = 0; column < table.columns; ++column)
     if (cell >= 18 || column % 4 == 0)
-      out += textAt(left + labels + cell * (static_cast<double>(column) + 0.5), top - 5, absl::StrCat(column),
+      out += textAt(left + cell * (static_cast<double>(column) + 0.5), top - 5, absl::StrCat(column),
                     "class=\"s\" text-anchor=\"middle\"");
-  for (size_t row = 0; row < table.kinds.size(); ++row)
-    out += textAt(left + labels - 8, top + high * (static_cast<double>(row) + 0.65), table.kinds[row],
+  for (size_t row = 0; named && row < table.kinds.size(); ++row)
+    out += textAt(left - 8, top + high * (static_cast<double>(row) + 0.65), table.kinds[row],
                   "class=\"l\" text-anchor=\"end\"");
   for (const auto &[place, layer] : table.cells) {
-    const double x = left + labels + cell * static_cast<double>(place.second),
+    const double x = left + cell * static_cast<double>(place.second),
                  y = top + high * static_cast<double>(place.first), value = map.value(*layer);
     const size_t strips = map.ofExpert ? std::max<size_t>(layer->experts.size(), 1) : 1;
     for (size_t k = 0; k < strips; ++k) {
@@ -104,12 +104,20 @@ std::string drawMap(const Table &table, const Map &map, double left, double top,
                              (cell - 1.5) / static_cast<double>(strips), high - 1.5,
                              map.scale.colour(map.most > 0 ? own / map.most : 0));
     }
-    if (cell >= 30)
+    if (cell >= 27)
       out += textAt(x + cell / 2 - 0.75, y + high * 0.64, map.label(value),
                     map.most > 0 && value / map.most > 0.55 ? "class=\"c\" fill=\"#fff\""
                                                             : "class=\"c\" fill=\"#223\"");
   }
   return out;
+}
+
+/// "368,640".
+std::string grouped(int64_t number) {
+  std::string digits = absl::StrCat(number);
+  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<size_t>(at), ",");
+  return digits;
 }
 
 std::string percent(double share) {
@@ -138,7 +146,14 @@ std::string drawChurn(const MaskReport &report, const Table &table, double top, 
     if (!gradual)
       most = std::max(most, update.share);
   }
-  most *= 1.08;
+  // Four intervals of a round number of percent.
+  double interval = std::pow(10.0, std::floor(std::log10(most / 4)));
+  for (double factor : {1.0, 2.0, 2.5, 5.0, 10.0})
+    if (4 * interval * factor >= most) {
+      interval *= factor;
+      break;
+    }
+  most = 4 * interval;
   const auto last = static_cast<double>(report.updates.back().step);
   auto x = [&](int64_t step) { return left + (right - left) * static_cast<double>(step) / last; };
   auto y = [&](double share) { return bottom - high * share / most; };
@@ -146,7 +161,7 @@ std::string drawChurn(const MaskReport &report, const Table &table, double top, 
     const double share = most * tick / 4;
     out += absl::StrFormat("<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#e3e6ea\"/>\n",
                            left, right, y(share), y(share));
-    out += textAt(left - 8, y(share) + 4, absl::StrFormat("%.1f %%", 100 * share),
+    out += textAt(left - 8, y(share) + 4, absl::StrFormat("%.4g %%", 100 * share),
                   "class=\"s\" text-anchor=\"end\"");
     const auto step = static_cast<int64_t>(last * tick / 4);
     out += textAt(x(step), bottom + 16, absl::StrCat(step), "class=\"s\" text-anchor=\"middle\"");
@@ -198,12 +213,12 @@ std::string drawChurn(const MaskReport &report, const Table &table, double top, 
 
 std::string masksPlot(const MaskReport &report, const std::string &title) {
   const Table table(report);
-  double densest = 0, oldest = 0;
+  double densest = 0;
   bool ages = false;
   for (const MaskLayer &layer : report.layers) {
     densest = std::max(densest, layer.counts.density());
     if (layer.ages)
-      ages = true, oldest = std::max(oldest, layer.ages->median);
+      ages = true;
   }
   std::vector<Map> maps = {{"Density, % of the weights", blue, densest,
                             [](const MaskLayer &layer) { return layer.counts.density(); },
@@ -212,17 +227,20 @@ std::string masksPlot(const MaskReport &report, const std::string &title) {
                             [](const MaskLayer &layer) { return layer.counts.overlap(); },
                             [](const MaskCounts &counts) { return counts.overlap(); }, percent}};
   if (ages)
-    maps.push_back({"Median age, steps", orange, oldest,
-                    [](const MaskLayer &layer) { return layer.ages ? layer.ages->median : 0; }, nullptr,
+    maps.push_back({"Mean age, steps", orange, static_cast<double>(report.step),
+                    [](const MaskLayer &layer) { return layer.ages ? layer.ages->mean : 0; }, nullptr,
                     [](double age) { return absl::StrFormat("%.0f", age); }});
   // Maps side by side where their cells stay legible, else one below another.
   const size_t beside = table.columns <= 6 ? maps.size() : 1;
-  const double across = (width - 2 * margin) / static_cast<double>(beside),
+  const double first = margin + labels,
+               across = (width - margin - first - gap * static_cast<double>(beside - 1)) /
+                        static_cast<double>(beside),
                mapHeight = 24 * static_cast<double>(table.kinds.size()) + 62;
   std::string body;
   double top = 116;
   for (size_t k = 0; k < maps.size(); ++k) {
-    body += drawMap(table, maps[k], margin + across * static_cast<double>(k % beside), top, across);
+    body += drawMap(table, maps[k], first + (across + gap) * static_cast<double>(k % beside), top, across,
+                    k % beside == 0);
     if ((k + 1) % beside == 0)
       top += mapHeight;
   }
@@ -244,10 +262,10 @@ std::string masksPlot(const MaskReport &report, const std::string &title) {
                          width, top) +
          textAt(margin, 34, title, "font-size=\"18\" font-weight=\"600\" fill=\"#14202e\"") +
          textAt(margin, 56,
-                absl::StrFormat("step %d, method %s: %.2f %% of %d masked weights are kept, %.1f %% of these "
+                absl::StrFormat("step %d, method %s: %.2f %% of %s masked weights are kept, %.1f %% of these "
                                 "since the start",
                                 report.step, report.method, 100 * report.total.density(),
-                                report.total.weights, 100 * report.total.overlap()),
+                                grouped(report.total.weights), 100 * report.total.overlap()),
                 "font-size=\"12.5\" fill=\"#3a4754\"") +
          body + "</svg>\n";
 }

@@ -52,7 +52,11 @@ AgeQuantiles quantilesOf(const ModelMask &mask, const std::string &bits, const s
     const auto rank = static_cast<size_t>(std::ceil(share * static_cast<double>(ages.size())));
     return ages.empty() ? 0.0 : static_cast<double>(ages[std::max<size_t>(rank, 1) - 1]);
   };
-  return {quantile(0), quantile(0.1), quantile(0.5), quantile(0.9), quantile(1)};
+  double sum = 0;
+  for (float age : ages)
+    sum += age;
+  return {quantile(0),   quantile(0.1), quantile(0.5),
+          quantile(0.9), quantile(1),   ages.empty() ? 0 : sum / static_cast<double>(ages.size())};
 }
 
 std::vector<MaskChange> changesOf(const std::vector<json> &metrics, int64_t step) {
@@ -148,11 +152,9 @@ ordered_json maskReportJson(const MaskReport &report, const std::string &run) {
         entry["experts"].push_back(countsJson(expert));
     }
     if (layer.ages)
-      entry["ages"] = {{"minimum", layer.ages->minimum},
-                       {"tenth", layer.ages->tenth},
-                       {"median", layer.ages->median},
-                       {"ninetieth", layer.ages->ninetieth},
-                       {"maximum", layer.ages->maximum}};
+      entry["ages"] = {{"minimum", layer.ages->minimum}, {"tenth", layer.ages->tenth},
+                       {"median", layer.ages->median},   {"ninetieth", layer.ages->ninetieth},
+                       {"maximum", layer.ages->maximum}, {"mean", layer.ages->mean}};
     layers.push_back(std::move(entry));
   }
   auto change = [](const MaskChange::Layer &layer) {

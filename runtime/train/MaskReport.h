@@ -29,7 +29,7 @@ struct MaskCounts {
 /// Ages of kept weights in steps: since the weight was grown, or since the start. Quantile q of n weights is
 /// the element ceil(q n) in order.
 struct AgeQuantiles {
-  double minimum = 0, tenth = 0, median = 0, ninetieth = 0, maximum = 0;
+  double minimum = 0, tenth = 0, median = 0, ninetieth = 0, maximum = 0, mean = 0;
 };
 
 struct MaskLayer {

@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <sstream>
 #include <thread>
 
@@ -114,6 +115,8 @@ TEST_F(CommandLineMaskReportTest, TheReportSaysWhatTheCheckpointsHold) {
     EXPECT_EQ(layer["ages"]["median"], quantile(0.5));
     EXPECT_EQ(layer["ages"]["ninetieth"], quantile(0.9));
     EXPECT_EQ(layer["ages"]["maximum"], ages.back());
+    EXPECT_DOUBLE_EQ(layer["ages"]["mean"],
+                     std::accumulate(ages.begin(), ages.end(), 0.0) / static_cast<double>(ages.size()));
     for (size_t k = 0; k < 2; ++k) {
       const int step = k == 0 ? 3 : 6;
       const json &change = report["updates"][k]["layers"][name];
@@ -138,7 +141,7 @@ TEST_F(CommandLineMaskReportTest, TheReportSaysWhatTheCheckpointsHold) {
     EXPECT_NE(table.find(part), std::string::npos) << part << "\n" << table;
   good("sluice masks set --plot set.svg");
   const std::string svg = read("set.svg");
-  for (const char *part : {"<svg xmlns", "attn.wq", "Median age", "Churn", "schedule", "</svg>"})
+  for (const char *part : {"<svg xmlns", "attn.wq", "Mean age", "Churn", "schedule", "</svg>"})
     EXPECT_NE(svg.find(part), std::string::npos) << part;
   EXPECT_EQ(svg.find("nan"), std::string::npos);
   const json early =
