@@ -264,7 +264,6 @@ const std::vector<Mutation> barriers = {
     {"digits counted", "Mask.cuh", barrier, 1, "", "Masks.cu", maskUpdate, "race", 12},
     {"digit chosen", "Mask.cuh", barrier, 2, "", "Masks.cu", maskUpdate, "race", 16},
     {"equals counted", "Mask.cuh", barrier, 3, "", "Masks.cu", maskUpdate, "race", 12},
-    {"dropped", "Masks.cu", barrier, 0, "", "Masks.cu", maskUpdate, "race", 64},
     {"target's logit", "Losses.cu", barrier, 0, "", "Losses.cu", head, "race"},
     {"flag cleared", "Move.cu", barrier, 0, "", "Move.cu", embeddingGradient, "race"},
     {"flag set", "Move.cu", barrier, 1, "", "Move.cu", embeddingGradient, "race"},

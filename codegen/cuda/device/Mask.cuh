@@ -46,10 +46,10 @@ __device__ inline uint64 softDropKey(double square, uint32 draw) {
 }
 
 /// Calls take(unit) for the `count` smallest pairs (key(unit), unit) of the units in [0, units) for which wanted(unit) holds,
-/// at least `count` of them. key and wanted of a unit may depend on what take of that unit alone changes. All threads of the
-/// block (at most 256) must call it, with a barrier between two calls and after them.
+/// at least `count` of them. Units are numbered in 32 bits: a matrix has fewer than 2^31 weights. key and wanted of a unit
+/// may depend on what take of that unit alone changes. All threads of the block (at most 256) must call it, once a kernel.
 template <typename Wanted, typename Key, typename Take>
-__device__ inline void blockSelect(int64 units, int64 count, Wanted wanted, Key key, Take take) {
+__device__ inline void blockSelect(uint32 units, int64 count, Wanted wanted, Key key, Take take) {
   __shared__ unsigned int histogram[256];
   __shared__ uint64 prefix;
   __shared__ int64 left;
@@ -58,11 +58,12 @@ __device__ inline void blockSelect(int64 units, int64 count, Wanted wanted, Key 
   if (threadIdx.x == 0)
     prefix = 0, left = count;
   // The last key that is taken, eight bits at a time from the top; `left` of the units with it are taken.
+#pragma unroll 1 // eight copies of the search would not fit into the registers
   for (int shift = 56; shift >= 0; shift -= 8) {
     for (int i = threadIdx.x; i < 256; i += blockDim.x)
       histogram[i] = 0;
     __syncthreads();
-    for (int64 unit = threadIdx.x; unit < units; unit += blockDim.x)
+    for (uint32 unit = threadIdx.x; unit < units; unit += blockDim.x)
       if (wanted(unit)) {
         const uint64 own = key(unit);
         if (shift == 56 || own >> (shift + 8) == prefix >> (shift + 8))
@@ -78,11 +79,11 @@ __device__ inline void blockSelect(int64 units, int64 count, Wanted wanted, Key 
     __syncthreads();
   }
   // Units with the last key: those of lower index, so each thread looks at a piece of neighbours.
-  __shared__ int64 before[256];
-  const int64 piece = (units + blockDim.x - 1) / blockDim.x, begin = piece * threadIdx.x,
-              end = begin + piece < units ? begin + piece : units;
-  int64 equal = 0;
-  for (int64 unit = begin; unit < end; ++unit)
+  __shared__ uint32 before[256];
+  const uint32 piece = (units + blockDim.x - 1) / blockDim.x, begin = min(piece * threadIdx.x, units),
+               end = min(begin + piece, units);
+  uint32 equal = 0;
+  for (uint32 unit = begin; unit < end; ++unit)
     if (wanted(unit))
       equal += key(unit) == prefix;
   before[threadIdx.x] = equal;
@@ -90,7 +91,7 @@ __device__ inline void blockSelect(int64 units, int64 count, Wanted wanted, Key 
   int64 rank = 0;
   for (int i = 0; i < (int)threadIdx.x; ++i)
     rank += before[i];
-  for (int64 unit = begin; unit < end; ++unit)
+  for (uint32 unit = begin; unit < end; ++unit)
     if (wanted(unit)) {
       const uint64 own = key(unit);
       if (own < prefix || (own == prefix && rank++ < left))
@@ -100,15 +101,16 @@ __device__ inline void blockSelect(int64 units, int64 count, Wanted wanted, Key 
 
 /// The same for the few units of one group, by one thread.
 template <typename Wanted, typename Key, typename Take>
-__device__ inline void threadSelect(int64 begin, int64 end, int64 count, Wanted wanted, Key key, Take take) {
+__device__ inline void threadSelect(uint32 begin, uint32 end, int64 count, Wanted wanted, Key key, Take take) {
   for (int64 k = 0; k < count; ++k) {
-    int64 best = -1;
+    bool found = false;
+    uint32 best = 0;
     uint64 bestKey = 0;
-    for (int64 unit = begin; unit < end; ++unit)
+    for (uint32 unit = begin; unit < end; ++unit)
       if (wanted(unit))
-        if (const uint64 own = key(unit); best < 0 || own < bestKey)
-          best = unit, bestKey = own;
-    if (best >= 0)
+        if (const uint64 own = key(unit); !found || own < bestKey)
+          found = true, best = unit, bestKey = own;
+    if (found)
       take(best);
   }
 }

@@ -25,26 +25,26 @@ extern "C" __global__ void pack_mask(unsigned char *bits, const unsigned char *b
 
 /// What a mask's matrices look like (runtime/device/MaskPattern.h): units are weights, or blocks.
 struct MaskUnits {
-  int64 columns, size, units, group, keep; // group in units; keep of each
-  int64 blockRows, blockColumns;
+  uint32 columns, size, units, group, keep; // group in units; keep of each
+  uint32 blockRows, blockColumns;
 
-  __device__ int64 firstWeight(int64 unit) const {
+  __device__ uint32 firstWeight(uint32 unit) const {
     if (blockRows * blockColumns == 1)
       return unit;
-    const int64 across = columns / blockColumns;
+    const uint32 across = columns / blockColumns;
     return unit / across * blockRows * columns + unit % across * blockColumns;
   }
   /// visit(weight) for each weight of the unit, counted from the matrix's first.
-  template <typename Visit> __device__ void forEach(int64 unit, Visit visit) const {
-    const int64 first = firstWeight(unit);
-    for (int64 row = 0; row < blockRows; ++row)
-      for (int64 column = 0; column < blockColumns; ++column)
+  template <typename Visit> __device__ void forEach(uint32 unit, Visit visit) const {
+    const uint32 first = firstWeight(unit);
+    for (uint32 row = 0; row < blockRows; ++row)
+      for (uint32 column = 0; column < blockColumns; ++column)
         visit(first + row * columns + column);
   }
   /// The sum of squares; exact products, so contraction into fused operations changes nothing.
-  __device__ double square(const float *x, int64 unit) const {
+  __device__ double square(const float *x, uint32 unit) const {
     double sum = 0;
-    forEach(unit, [&](int64 i) { sum += (double)x[i] * x[i]; });
+    forEach(unit, [&](uint32 i) { sum += (double)x[i] * x[i]; });
     return sum;
   }
 };
@@ -55,103 +55,138 @@ extern "C" __global__ void __launch_bounds__(256)
   const int64 first = (int64)blockIdx.x * shape.size;
   const uint64 philoxKey = (uint64)*seed * 0x9E3779B97F4A7C15ull ^ stream;
   unsigned char *own = bytes + first;
-  auto wanted = [&](int64 unit) { return own[shape.firstWeight(unit)] == 0; };
-  auto key = [&](int64 unit) { return (uint64)philoxBits((uint64)(first + shape.firstWeight(unit)), 0, philoxKey); };
-  auto take = [&](int64 unit) { shape.forEach(unit, [&](int64 i) { own[i] = 1; }); };
+  auto wanted = [&](uint32 unit) { return own[shape.firstWeight(unit)] == 0; };
+  auto key = [&](uint32 unit) { return (uint64)philoxBits((uint64)(first + shape.firstWeight(unit)), 0, philoxKey); };
+  auto take = [&](uint32 unit) { shape.forEach(unit, [&](uint32 i) { own[i] = 1; }); };
   if (shape.group == shape.units)
     blockSelect(shape.units, shape.keep, wanted, key, take);
   else
-    for (int64 begin = threadIdx.x * shape.group; begin < shape.units; begin += blockDim.x * shape.group)
+    for (uint32 begin = threadIdx.x * shape.group; begin < shape.units; begin += blockDim.x * shape.group)
       threadSelect(begin, begin + shape.group, shape.keep, wanted, key, take);
 }
 
 struct MaskPlaces {
   float *weight, *average, *square, *age; // age: or null
-  const float *gradient;                  // or null: growth is random
 };
 
-struct MaskUpdateSettings {
-  const int64 *seed, *step, *amount;
-  uint64 stream, dropStream;
-  int64 target; // units of a group that stay at the end
-  int isSigned, isSoft, prunes;
-  float restart;
-};
+/// One matrix of a mask that is updated.
+struct MaskMatrix {
+  unsigned char *bytes;
+  const MaskPlaces &places;
+  const MaskUnits &shape;
+  int64 first; // weight in the whole tensor
 
-/// Units for which wanted(unit) holds, in every thread. All threads of the block must call it.
-template <typename Wanted> __device__ inline int64 countUnits(int64 units, Wanted wanted) {
-  int64 count = 0;
-  for (int64 unit = threadIdx.x; unit < units; unit += blockDim.x)
-    count += wanted(unit);
-  return blockReduce<Sum>(count);
-}
-
-/// Drops ceil(count amount / 10^9) of the `count` wanted units: fewer than 2^31 times at most 10^9 fit into 63 bits.
-template <typename Wanted, typename Key, typename Drop>
-__device__ inline void dropShare(int64 units, int64 amount, Wanted wanted, Key key, Drop drop) {
-  const int64 billion = 1000000000, count = countUnits(units, wanted), share = (count * amount + billion - 1) / billion;
-  blockSelect(units, share < count ? share : count, wanted, key, drop);
-  __syncthreads(); // other threads look at these units next
-}
-
-/// One block a matrix: drop, then grow, as docs/dialects/sluice.md (update_mask) says.
-extern "C" __global__ void __launch_bounds__(256)
-    update_mask(unsigned char *bytes, MaskPlaces places, MaskUnits shape, MaskUpdateSettings settings) {
-  const int64 first = (int64)blockIdx.x * shape.size, billion = 1000000000, amount = *settings.amount;
-  const uint64 seed = (uint64)*settings.seed * 0x9E3779B97F4A7C15ull, step = (uint64)*settings.step;
-  unsigned char *own = bytes + first;
-  const float *weight = places.weight + first;
-  auto kept = [&](int64 unit) { return own[shape.firstWeight(unit)] != 0; };
-  auto free = [&](int64 unit) { return own[shape.firstWeight(unit)] == 0; };
-  auto set = [&](int64 unit, unsigned char keep, float age) {
-    shape.forEach(unit, [&](int64 i) {
-      own[i] = keep;
+  __device__ MaskMatrix(unsigned char *bytes, const MaskPlaces &places, const MaskUnits &shape, int64 index)
+      : bytes(bytes + index * shape.size), places(places), shape(shape), first(index * shape.size) {}
+  __device__ const float *weight() const { return places.weight + first; }
+  __device__ bool kept(uint32 unit) const { return bytes[shape.firstWeight(unit)] != 0; }
+  __device__ uint32 draw(uint32 unit, uint64 step, uint64 key) const {
+    return philoxBits((uint64)(first + shape.firstWeight(unit)), step, key);
+  }
+  __device__ void set(uint32 unit, unsigned char keep, float age) const {
+    shape.forEach(unit, [&](uint32 i) {
+      bytes[i] = keep;
       places.weight[first + i] = places.average[first + i] = places.square[first + i] = 0.0f;
       if (places.age)
         places.age[first + i] = age;
     });
-  };
-  auto drop = [&](int64 unit) { set(unit, 0, 0.0f); };
-  auto dropKey = [&](int64 unit) {
-    const double square = shape.square(weight, unit);
-    if (!settings.isSoft)
-      return magnitudeKey(square);
-    return softDropKey(square, philoxBits((uint64)(first + shape.firstWeight(unit)), step, seed ^ settings.dropStream));
-  };
-  if (settings.prunes) {
-    const int64 stay = shape.keep - (shape.keep - settings.target) * amount / billion;
-    if (shape.group == shape.units) {
-      blockSelect(shape.units, countUnits(shape.units, kept) - stay, kept, dropKey, drop);
-      return;
-    }
-    for (int64 begin = threadIdx.x * shape.group; begin < shape.units; begin += blockDim.x * shape.group) {
-      int64 there = 0;
-      for (int64 unit = begin; unit < begin + shape.group; ++unit)
-        there += kept(unit);
-      threadSelect(begin, begin + shape.group, there - stay, kept, dropKey, drop);
-    }
-    return;
   }
-  if (settings.isSigned) {
-    dropShare(shape.units, amount, [&](int64 unit) { return kept(unit) && weight[unit] < 0; }, dropKey, drop);
-    dropShare(shape.units, amount, [&](int64 unit) { return kept(unit) && !(weight[unit] < 0); }, dropKey, drop);
-  } else {
-    dropShare(shape.units, amount, kept, dropKey, drop);
-  }
-  auto growKey = [&](int64 unit) {
-    if (places.gradient)
-      return descendingKey(shape.square(places.gradient + first, unit));
-    return (uint64)philoxBits((uint64)(first + shape.firstWeight(unit)), step, seed ^ settings.stream);
-  };
-  auto grow = [&](int64 unit) { set(unit, 1, settings.restart); };
-  if (shape.group == shape.units) {
-    blockSelect(shape.units, shape.keep - countUnits(shape.units, kept), free, growKey, grow);
-    return;
-  }
-  for (int64 begin = threadIdx.x * shape.group; begin < shape.units; begin += blockDim.x * shape.group) {
+  /// Kept units of the group at `begin`.
+  __device__ int64 keptOfGroup(uint32 begin) const {
     int64 there = 0;
-    for (int64 unit = begin; unit < begin + shape.group; ++unit)
+    for (uint32 unit = begin; unit < begin + shape.group; ++unit)
       there += kept(unit);
-    threadSelect(begin, begin + shape.group, shape.keep - there, free, growKey, grow);
+    return there;
+  }
+};
+
+/// Units for which wanted(unit) holds, in every thread. All threads of the block must call it.
+template <typename Wanted> __device__ inline int64 countUnits(uint32 units, Wanted wanted) {
+  int64 count = 0;
+  for (uint32 unit = threadIdx.x; unit < units; unit += blockDim.x)
+    count += wanted(unit);
+  return blockReduce<Sum>(count);
+}
+
+const int64 billion = 1000000000;
+
+/// Drops ceil(count amount / 10^9) of the kept units of `sign` (-1: below zero, 1: the others, 0: all), the smallest
+/// magnitudes or soft keys first. One block a matrix.
+extern "C" __global__ void __launch_bounds__(256)
+    drop_mask(unsigned char *bytes, MaskPlaces places, MaskUnits shape, const int64 *seed, const int64 *step, const int64 *amount,
+              uint64 stream, int isSoft, int sign) {
+  const MaskMatrix matrix(bytes, places, shape, blockIdx.x);
+  const uint64 philoxKey = (uint64)*seed * 0x9E3779B97F4A7C15ull ^ stream, philoxStep = (uint64)*step;
+  auto wanted = [&](uint32 unit) {
+    return matrix.kept(unit) && (sign == 0 || (matrix.weight()[unit] < 0) == (sign < 0));
+  };
+  auto key = [&](uint32 unit) {
+    const double square = shape.square(matrix.weight(), unit);
+    return isSoft ? softDropKey(square, matrix.draw(unit, philoxStep, philoxKey)) : magnitudeKey(square);
+  };
+  // Fewer than 2^31 units times at most 10^9 fit into 63 bits.
+  const int64 count = countUnits(shape.units, wanted), share = (count * *amount + billion - 1) / billion;
+  blockSelect(shape.units, share < count ? share : count, wanted, key, [&](uint32 unit) { matrix.set(unit, 0, 0.0f); });
+}
+
+/// Gradual pruning of matrices without groups: as many units stay as the share of the way to `target` allows. One block a
+/// matrix.
+extern "C" __global__ void __launch_bounds__(256)
+    prune_mask(unsigned char *bytes, MaskPlaces places, MaskUnits shape, const int64 *amount, int64 target) {
+  const MaskMatrix matrix(bytes, places, shape, blockIdx.x);
+  const int64 stay = shape.keep - ((int64)shape.keep - target) * *amount / billion;
+  auto wanted = [&](uint32 unit) { return matrix.kept(unit); };
+  const int64 count = countUnits(shape.units, wanted);
+  blockSelect(shape.units, count - stay, wanted,
+              [&](uint32 unit) { return magnitudeKey(shape.square(matrix.weight(), unit)); },
+              [&](uint32 unit) { matrix.set(unit, 0, 0.0f); });
+}
+
+/// The same for the groups of an n:m pattern; one thread a group, `groups` in all matrices.
+extern "C" __global__ void prune_groups(unsigned char *bytes, MaskPlaces places, MaskUnits shape, const int64 *amount, int64 target,
+                                        int64 groups) {
+  const int64 stay = shape.keep - ((int64)shape.keep - target) * *amount / billion, each = shape.units / shape.group;
+  for (int64 index = globalThread(); index < groups; index += globalThreads()) {
+    const MaskMatrix matrix(bytes, places, shape, index / each);
+    const uint32 begin = (uint32)(index % each) * shape.group;
+    threadSelect(begin, begin + shape.group, matrix.keptOfGroup(begin) - stay,
+                 [&](uint32 unit) { return matrix.kept(unit); },
+                 [&](uint32 unit) { return magnitudeKey((double)matrix.weight()[unit]); },
+                 [&](uint32 unit) { matrix.set(unit, 0, 0.0f); });
+  }
+}
+
+/// Units that are not kept come until a matrix without groups keeps its number: those with the smallest draws or, with
+/// `gradient` (or null), the largest sums of squares of it. One block a matrix.
+extern "C" __global__ void __launch_bounds__(256)
+    grow_mask(unsigned char *bytes, MaskPlaces places, MaskUnits shape, const int64 *seed, const int64 *step, uint64 stream,
+              const float *gradient, float restart) {
+  const MaskMatrix matrix(bytes, places, shape, blockIdx.x);
+  const uint64 philoxKey = (uint64)*seed * 0x9E3779B97F4A7C15ull ^ stream, philoxStep = (uint64)*step;
+  auto wanted = [&](uint32 unit) { return !matrix.kept(unit); };
+  const int64 count = countUnits(shape.units, wanted);
+  blockSelect(shape.units, shape.keep - ((int64)shape.units - count), wanted,
+              [&](uint32 unit) {
+                return gradient ? descendingKey(shape.square(gradient + matrix.first, unit))
+                                : (uint64)matrix.draw(unit, philoxStep, philoxKey);
+              },
+              [&](uint32 unit) { matrix.set(unit, 1, restart); });
+}
+
+/// The same for the groups of an n:m pattern; one thread a group.
+extern "C" __global__ void grow_groups(unsigned char *bytes, MaskPlaces places, MaskUnits shape, const int64 *seed,
+                                       const int64 *step, uint64 stream, const float *gradient, float restart, int64 groups) {
+  const uint64 philoxKey = (uint64)*seed * 0x9E3779B97F4A7C15ull ^ stream, philoxStep = (uint64)*step;
+  const int64 each = shape.units / shape.group;
+  for (int64 index = globalThread(); index < groups; index += globalThreads()) {
+    const MaskMatrix matrix(bytes, places, shape, index / each);
+    const uint32 begin = (uint32)(index % each) * shape.group;
+    threadSelect(begin, begin + shape.group, shape.keep - matrix.keptOfGroup(begin),
+                 [&](uint32 unit) { return !matrix.kept(unit); },
+                 [&](uint32 unit) {
+                   return gradient ? descendingKey((double)gradient[matrix.first + unit])
+                                   : (uint64)matrix.draw(unit, philoxStep, philoxKey);
+                 },
+                 [&](uint32 unit) { matrix.set(unit, 1, restart); });
   }
 }

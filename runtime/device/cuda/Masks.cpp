@@ -10,23 +10,17 @@ namespace {
 
 /// The kernels' parameters (codegen/cuda/library/Masks.cu).
 struct MaskUnits {
-  int64_t columns, size, units, group, keep, blockRows, blockColumns;
+  uint32_t columns, size, units, group, keep, blockRows, blockColumns;
 
   explicit MaskUnits(const MaskPattern &pattern)
-      : columns(pattern.columns), size(pattern.size()), units(pattern.units()),
-        group(pattern.isBlocks() ? pattern.units() : pattern.group), keep(pattern.keep),
-        blockRows(pattern.blockRows), blockColumns(pattern.blockColumns) {}
+      : columns(static_cast<uint32_t>(pattern.columns)), size(static_cast<uint32_t>(pattern.size())),
+        units(static_cast<uint32_t>(pattern.units())),
+        group(static_cast<uint32_t>(pattern.isBlocks() ? pattern.units() : pattern.group)),
+        keep(static_cast<uint32_t>(pattern.keep)), blockRows(static_cast<uint32_t>(pattern.blockRows)),
+        blockColumns(static_cast<uint32_t>(pattern.blockColumns)) {}
 };
 struct MaskPlaces {
   std::byte *weight, *average, *square, *age;
-  const std::byte *gradient;
-};
-struct MaskUpdateSettings {
-  const std::byte *seed, *step, *amount;
-  uint64_t stream, dropStream;
-  int64_t target;
-  int32_t isSigned, isSoft, prunes;
-  float restart;
 };
 
 /// The same command without its last input, the mask, under another kind.
@@ -147,14 +141,39 @@ StatusOr<PreparedKernel> prepareUpdateMask(PrepareContext &context) {
   PreparedKernel kernel;
   const uint64_t bytes = kernel.reserve(static_cast<uint64_t>(weights));
   kernel.elements("unpack_mask", weights).workspace(bytes).pointer(update.mask).longInteger(weights);
-  kernel.launch("update_mask", static_cast<uint64_t>(update.shape.matrices))
-      .workspace(bytes)
-      .value(MaskPlaces{update.places[0].data, update.places[1].data, update.places[2].data, update.age.data,
-                        update.gradient.data})
-      .value(MaskUnits(update.shape.pattern))
-      .value(MaskUpdateSettings{update.seed.data, update.step.data, update.amount.data, update.stream,
-                                update.dropStream, update.targetUnits(), update.isSigned, update.isSoft,
-                                update.prunes, update.restart});
+  const auto matrices = static_cast<uint64_t>(update.shape.matrices);
+  const MaskPlaces places{update.places[0].data, update.places[1].data, update.places[2].data,
+                          update.age.data};
+  const MaskUnits units(update.shape.pattern);
+  auto begin = [&](Launch &launch) -> Launch & { return launch.workspace(bytes).value(places).value(units); };
+  // A block a matrix, or a thread a group of an n:m pattern.
+  const bool inGroups = update.shape.pattern.isGroups() && !update.shape.pattern.isBlocks();
+  const int64_t groups = weights / update.shape.pattern.group;
+  auto whole = [&](const char *name) -> Launch & { return begin(kernel.launch(name, matrices)); };
+  auto grouped = [&](const char *name) -> Launch & { return begin(kernel.elements(name, groups)); };
+  if (update.prunes) {
+    Launch &launch = inGroups ? grouped("prune_groups") : whole("prune_mask");
+    launch.pointer(update.amount).longInteger(update.targetUnits());
+    if (inGroups)
+      launch.longInteger(groups);
+  } else {
+    for (int sign : update.isSigned ? std::vector<int>{-1, 1} : std::vector<int>{0})
+      whole("drop_mask")
+          .pointer(update.seed)
+          .pointer(update.step)
+          .pointer(update.amount)
+          .value(update.dropStream)
+          .integer(update.isSoft)
+          .integer(sign);
+    Launch &launch = inGroups ? grouped("grow_groups") : whole("grow_mask");
+    launch.pointer(update.seed)
+        .pointer(update.step)
+        .value(update.stream)
+        .pointer(update.gradient)
+        .real(update.restart);
+    if (inGroups)
+      launch.longInteger(groups);
+  }
   appendPack(kernel, update.mask, bytes, weights);
   return kernel;
 }
