@@ -2,6 +2,7 @@
 // refusal of masks and weights that do not belong together.
 #include "tests/frontends/CommandLine.h"
 
+#include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/Safetensors.h"
 
 #include <nlohmann/json.hpp>
@@ -11,6 +12,8 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <sstream>
@@ -242,6 +245,58 @@ TEST_F(CommandLineMaskReportTest, MasksAndWeightsThatDoNotBelongTogetherAreRefus
   bad("sluice exec quarter.slx --inputs windows.safetensors --weights quarter-weights --masks "
       "narrow-weights/masks.safetensors",
       3, {"narrow-weights/masks.safetensors", "layers.0.attn.wq.mask", "[128]", "[32]"});
+}
+
+/// A copy of a run whose newest checkpoint has been written anew with a changed mask.
+void forge(const std::string &from, const std::string &to, const std::string &mask,
+           const std::function<void(std::string &bits)> &change) {
+  namespace fs = std::filesystem;
+  fs::copy(from, to, fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+  StatusOr<Checkpoint> checkpoint = Checkpoint::load(from + "/latest");
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  CheckpointContents contents;
+  contents.state = checkpoint->state;
+  std::string bits;
+  for (auto [file, sources] :
+       {std::pair{&checkpoint->model, &contents.model}, {&checkpoint->optimizer, &contents.optimizer}})
+    for (const TensorView &view : file->tensors()) {
+      TensorSource source;
+      source.name = view.name, source.type = view.type, source.shape = view.shape, source.data = view.data;
+      if (view.name == mask) {
+        bits.assign(reinterpret_cast<const char *>(view.data), view.bytes);
+        change(bits);
+        source.data = bits.data();
+      }
+      sources->push_back(std::move(source));
+    }
+  ASSERT_FALSE(bits.empty()) << mask;
+  CheckpointStore store(to);
+  fs::remove_all(store.pathOf(checkpoint->step));
+  ASSERT_TRUE(store.save(checkpoint->step, contents).ok());
+}
+
+TEST_F(CommandLineMaskReportTest, AResumedRunChecksItsMasks) {
+  write("resumed.yaml", maskedSpec(read("moe.yaml"), "0.25", "  method: set\n  update:\n    every: 2\n"));
+  good("sluice compile resumed.yaml -o resumed.slx");
+  const std::string line = "sluice-run train resumed.slx --data data --sample 0 --quiet --out ";
+  good(line + "resumed --stop-after 384");
+  const std::string mask = "layers.0.attn.wq.mask";
+  forge(path("resumed"), path("same"), mask, [](std::string &) {});
+  good(line + "same");
+  forge(path("resumed"), path("more"), mask, [](std::string &bits) {
+    for (char &byte : bits)
+      if (byte != char(0xff)) {
+        byte = static_cast<char>(byte | (byte + 1)); // the lowest bit that is not set
+        break;
+      }
+  });
+  bad(line + "more", 3, {"step-00000003", mask, "256 kept weights of 1024", "found 257"});
+  forge(path("resumed"), path("moved"), mask, [](std::string &bits) { // as many, of other weights
+    std::rotate(bits.begin(), bits.begin() + 1, bits.end());
+  });
+  bad(line + "moved", 3, {"step-00000003", "layers.0.attn.wq'", "expected zeros where", "other values"});
+  bad("sluice eval moved --data data", 3, {mask});
+  bad("sluice masks more", 3, {mask, "found 257"});
 }
 
 } // namespace
