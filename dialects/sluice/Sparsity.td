@@ -85,7 +85,7 @@ def Sluice_UpdateMaskOp : Sluice_ValueOp<"update_mask", [AttrSizedOperandSegment
     **Grow.** Then units that are not kept are added until k are; one that was just dropped may come back at once.
     `random`: those with the smallest (bits(i) of the Philox stream of (seed, stream, step), i), i being the first weight's
     index in the whole tensor. `gradient`: those with the largest |dense_gradient| (of blocks: norms of it), ties to the
-    lower index, NaN last.
+    lower index; then those where it is zero, as of an expert without rows, by bits(i) / 4 as for `random`; NaN last.
     **n:m.** Weights are dropped from the matrix as if it had no groups; then each group grows as many of its own as it lost, so
     that it keeps n of m after every update. Gradual pruning leaves each group the same number, m falling to n.
     **Values.** Added weights start at zero with zero moments and the age `restart`, also those that had been kept before;

@@ -147,11 +147,12 @@ TEST_F(MaskModel, UpdatesAgainstAPlainReference) {
                 if (reference.kept[static_cast<size_t>(unit)])
                   continue;
                 const std::vector<int64_t> &weights = reference.units[static_cast<size_t>(unit)];
-                free.emplace_back(
+                const double gradient =
                     name == "rigl"
-                        ? -Reference::square(before.at(info.name + ".dense_gradient"), first, weights)
-                        : stream.bits(static_cast<uint64_t>(first + weights[0])),
-                    unit);
+                        ? Reference::square(before.at(info.name + ".dense_gradient"), first, weights)
+                        : 0;
+                const uint32_t draw = stream.bits(static_cast<uint64_t>(first + weights[0]));
+                free.emplace_back(gradient != 0 ? -gradient : name == "rigl" ? draw / 4 : draw, unit);
               }
               reference.take(free, target - reference.count(group), true);
             }

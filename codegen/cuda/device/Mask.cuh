@@ -11,9 +11,12 @@ __device__ inline uint64 magnitudeKey(double x) {
   const uint64 infinity = (uint64)0x7ff << 52, bits = (uint64)__double_as_longlong(x) & ~((uint64)1 << 63);
   return bits < infinity ? bits : infinity;
 }
-/// Large magnitudes first, NaN last.
-__device__ inline uint64 descendingKey(double x) {
-  return x != x ? ~(uint64)0 : ((uint64)0x7ff << 52) - magnitudeKey(x);
+/// Large magnitudes first, then zeros in the order of draw(), NaN last.
+template <typename Draw> __device__ inline uint64 descendingKey(double x, Draw draw) {
+  const uint64 infinity = (uint64)0x7ff << 52;
+  if (x == 0)
+    return infinity + (draw() >> 2);
+  return x != x ? ~(uint64)0 : infinity - magnitudeKey(x);
 }
 
 /// log2(x) in units of 2^-32, as fixedLog2 on the host.

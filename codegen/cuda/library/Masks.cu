@@ -167,8 +167,8 @@ extern "C" __global__ void __launch_bounds__(256)
   const int64 count = countUnits(shape.units, wanted);
   blockSelect(shape.units, shape.keep - ((int64)shape.units - count), wanted,
               [&](uint32 unit) {
-                return gradient ? descendingKey(shape.square(gradient + matrix.first, unit))
-                                : (uint64)matrix.draw(unit, philoxStep, philoxKey);
+                auto draw = [&]() { return matrix.draw(unit, philoxStep, philoxKey); };
+                return gradient ? descendingKey(shape.square(gradient + matrix.first, unit), draw) : (uint64)draw();
               },
               [&](uint32 unit) { matrix.set(unit, 1, restart); });
 }
@@ -184,8 +184,8 @@ extern "C" __global__ void grow_groups(unsigned char *bytes, MaskPlaces places, 
     threadSelect(begin, begin + shape.group, shape.keep - matrix.keptOfGroup(begin),
                  [&](uint32 unit) { return !matrix.kept(unit); },
                  [&](uint32 unit) {
-                   return gradient ? descendingKey((double)gradient[matrix.first + unit])
-                                   : (uint64)matrix.draw(unit, philoxStep, philoxKey);
+                   auto draw = [&]() { return matrix.draw(unit, philoxStep, philoxKey); };
+                   return gradient ? descendingKey((double)gradient[matrix.first + unit], draw) : (uint64)draw();
                  },
                  [&](uint32 unit) { matrix.set(unit, 1, restart); });
   }

@@ -76,6 +76,15 @@ private:
     return PhiloxStream(seed, streamKey((op.getStream() + suffix).str()), step);
   }
 
+  /// Growth at random takes the smallest draws; growth by gradient the largest, then those of none by their
+  /// draws.
+  double growKey(const HostTensor *gradient, int64_t unit, uint32_t draw) const {
+    if (!gradient)
+      return draw;
+    const double size = magnitude(*gradient, unit);
+    return size == 0 ? double(draw >> 2) : orderable(-size);
+  }
+
   /// Units of the group at `begin` that are kept, or that are not.
   std::vector<int64_t> unitsOf(int64_t begin, bool kept) const {
     std::vector<int64_t> found;
@@ -121,9 +130,7 @@ private:
     for (int64_t begin = first; begin < last; begin += units.group) {
       std::vector<Candidate> free;
       for (int64_t unit : unitsOf(begin, false))
-        free.emplace_back(gradient ? orderable(-magnitude(*gradient, unit))
-                                   : double(draws.bits(static_cast<uint64_t>(unit))),
-                          unit);
+        free.emplace_back(growKey(gradient, unit, draws.bits(static_cast<uint64_t>(unit))), unit);
       take(free, std::max<int64_t>(units.keep - static_cast<int64_t>(unitsOf(begin, true).size()), 0), 1);
     }
   }

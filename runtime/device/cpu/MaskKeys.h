@@ -19,12 +19,18 @@ inline uint64_t magnitudeKey(double x) {
   constexpr uint64_t infinity = uint64_t{0x7ff} << 52;
   return std::min(std::bit_cast<uint64_t>(x) & ~(uint64_t{1} << 63), infinity);
 }
-/// The other way round: large magnitudes first, NaN last.
-inline uint64_t descendingKey(float x) {
+/// The other way round: large magnitudes first, then zeros in the order of `draw`, whose 30 upper bits count
+/// (an expert without rows has no gradient to choose by), NaN last.
+inline uint64_t descendingKey(float x, uint32_t draw) {
+  if (x == 0)
+    return uint64_t{0x80000000u} + (draw >> 2);
   return std::isnan(x) ? ~uint32_t{0} : 0x7f800000u - magnitudeKey(x);
 }
-inline uint64_t descendingKey(double x) {
-  return std::isnan(x) ? ~uint64_t{0} : (uint64_t{0x7ff} << 52) - magnitudeKey(x);
+inline uint64_t descendingKey(double x, uint32_t draw) {
+  constexpr uint64_t infinity = uint64_t{0x7ff} << 52;
+  if (x == 0)
+    return infinity + (draw >> 2);
+  return std::isnan(x) ? ~uint64_t{0} : infinity - magnitudeKey(x);
 }
 
 /// Candidates with keys of 32 bits: one number each.

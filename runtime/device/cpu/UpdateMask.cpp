@@ -71,6 +71,14 @@ private:
     return softDropKey(square, draws.bits(static_cast<uint64_t>(first + firstWeight(unit))));
   }
 
+  uint64_t growKey(const PhiloxStream &draws, int64_t unit) const {
+    const auto draw = [&] { return draws.bits(static_cast<uint64_t>(first + firstWeight(unit))); };
+    if (!update.gradient.data)
+      return draw();
+    const auto size = magnitude(update.gradient.f32() + first, unit);
+    return descendingKey(size, size == 0 ? draw() : 0);
+  }
+
   /// Zeroes what belongs to the unit, whether it leaves or starts.
   void set(int64_t unit, bool keep, float age) {
     const int64_t corner = first + firstWeight(unit);
@@ -119,9 +127,7 @@ private:
       candidates.clear();
       for (int64_t unit = begin; unit < begin + groupUnits(); ++unit)
         if (!kept(unit))
-          candidates.add(update.gradient.data ? descendingKey(magnitude(update.gradient.f32() + first, unit))
-                                              : draws.bits(static_cast<uint64_t>(first + firstWeight(unit))),
-                         unit);
+          candidates.add(growKey(draws, unit), unit);
       const int64_t free = candidates.size(),
                     count = std::clamp<int64_t>(pattern.keep - (groupUnits() - free), 0, free);
       candidates.select(count);

@@ -77,15 +77,18 @@ public:
       Order free;
       for (size_t unit : group)
         if (!isKept(unit))
-          free.emplace_back(std::string(c.grow) == "gradient" ? -squareOf(g, unit)
-                                                              : double(draws.bits(firstOf(unit))),
-                            unit);
+          free.emplace_back(growKey(draws.bits(firstOf(unit)), unit), unit);
       const int64_t wanted = each(c.most), there = static_cast<int64_t>(group.size() - free.size());
       take(free, wanted - there, true);
     }
   }
 
 private:
+  /// The largest gradients first, then those of none at random.
+  double growKey(uint32_t draw, size_t unit) const {
+    const double square = squareOf(g, unit);
+    return std::string(c.grow) != "gradient" ? draw : square != 0 ? -square : draw / 4;
+  }
   size_t firstOf(size_t unit) const { return first + units.weights[unit][0]; }
   bool isKept(size_t unit) const { return kept[firstOf(unit)]; }
   double squareOf(const float *x, size_t unit) const {
@@ -159,7 +162,8 @@ TEST(MaskUpdate, AgainstAPlainReference) {
     Floats w = randomFloats(n, 1), m = randomFloats(n, 2), v = m, g = randomFloats(n, 3), age(w.size(), 8);
     for (size_t i = 0; i < w.size(); ++i) {
       w[i] = std::round(w[i] * 4) / 4; // ties
-      g[i] = std::round(g[i] * 4) / 4;
+      g[i] = i < static_cast<size_t>(c.size()) ? 0
+                                               : std::round(g[i] * 4) / 4; // the first matrix has no gradient
       if (!kept[i])
         w[i] = m[i] = v[i] = age[i] = 0;
     }
