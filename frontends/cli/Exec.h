@@ -30,6 +30,8 @@ public:
   /// `masks` is a safetensors file; empty: masks.safetensors in the folder `weights`, or else among the
   /// weights.
   static StatusOr<ExecWeights> open(const std::string &weights, const std::string &masks);
+  /// Names of the weights, sorted.
+  const std::vector<std::string> &names() const { return files.names(); }
   const TensorView *weight(std::string_view name) const { return files.find(name); }
   const TensorView *mask(std::string_view name) const { return masks ? masks->find(name) : files.find(name); }
   const std::string &maskPlace() const { return place; }

@@ -30,14 +30,14 @@ template <typename T> const Status &statusOf(const StatusOr<T> &value) {
 /// One fixture folder: the model, its weights, and what a public library computed with them in float64.
 struct Fixture {
   std::string folder;
-  WeightFiles weights;
+  ExecWeights weights;
   SafetensorsFile reference;
   ExecInputs inputs;
 
   static StatusOr<Fixture> open(const std::string &name) {
     Fixture fixture;
     fixture.folder = std::string(SLUICE_TEST_DATA) + "/" + name;
-    SLUICE_ASSIGN_OR_RETURN(fixture.weights, WeightFiles::open(fixture.folder + "/model.safetensors"));
+    SLUICE_ASSIGN_OR_RETURN(fixture.weights, ExecWeights::open(fixture.folder + "/model.safetensors", ""));
     SLUICE_ASSIGN_OR_RETURN(fixture.reference, SafetensorsFile::open(fixture.folder + "/io.safetensors"));
     SLUICE_ASSIGN_OR_RETURN(fixture.inputs, ExecInputs::read(fixture.folder + "/io.safetensors"));
     return fixture;
@@ -189,7 +189,7 @@ TEST_P(Fixtures, TwelveTrainingStepsAndTheWeightsThatLeave) {
   StatusOr<Session> session = Session::create(*executable, **device);
   ASSERT_OK(session);
   ASSERT_OK(
-      importModel(*session, [&](std::string_view name) { return fixture->weights.find(name); }, "weights"));
+      importModel(*session, [&](std::string_view name) { return fixture->weights.weight(name); }, "weights"));
 
   // Published weights leave as they came, bit for bit.
   std::string folder = testing::TempDir() + "/export-" + GetParam();
@@ -199,7 +199,7 @@ TEST_P(Fixtures, TwelveTrainingStepsAndTheWeightsThatLeave) {
   ASSERT_OK(exported);
   ASSERT_EQ(exported->names(), fixture->weights.names());
   for (const std::string &name : exported->names()) {
-    const TensorView *before = fixture->weights.find(name), *after = exported->find(name);
+    const TensorView *before = fixture->weights.weight(name), *after = exported->find(name);
     ASSERT_EQ(before->shape, after->shape) << name;
     EXPECT_EQ(std::string_view(reinterpret_cast<const char *>(before->data), before->bytes),
               std::string_view(reinterpret_cast<const char *>(after->data), after->bytes))
