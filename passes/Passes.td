@@ -132,6 +132,15 @@ def LowerMasks : Sluice_Pass<"lower-masks"> {
   }];
 }
 
+def StoreKept : Sluice_Pass<"store-kept"> {
+  let summary = "Keep of a masked parameter only the kept weights where every product skips zeros";
+  let description = [{
+    The parameter, its gradient, its moments and its age become tensors in kept form ([kept] instead of [out, in]), and
+    the products, the optimizer and the update of the mask read and write that form. It needs a mask of one matrix
+    whose number of kept weights never changes. Files hold whole tensors all the same: the session converts.
+  }];
+}
+
 // ---------------------------------------------------------------------------------------------------------------
 // fuse-experts
 // ---------------------------------------------------------------------------------------------------------------

@@ -74,6 +74,9 @@ void addPhase(OpPassManager &manager, Phase phase, const PipelineOptions &option
     break;
   case Phase::LowerMasks:
     manager.addPass(createLowerMasks(options.breakEven));
+    // The choice of kernels says whose zeros nobody reads.
+    if (options.storeKept)
+      manager.addPass(createStoreKept());
     break;
   case Phase::FuseExperts:
     // Before form-kernels, which would otherwise take swiglu and its adjoint into elementwise kernels.

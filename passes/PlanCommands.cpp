@@ -1,3 +1,4 @@
+#include "dialects/sluice/ops/Answers.h"
 #include "passes/Passes.h"
 #include "passes/PlanValues.h"
 #include "passes/Rewriting.h"
@@ -203,6 +204,8 @@ private:
         auto sum = AddOp::create(builder, op->getLoc(), body.getArgument(inner->getNumOperands() + i), value);
         if (OriginAttr origin = originOf(fold.effects[i]))
           setOrigin(sum, origin);
+        if (Attribute whole = fold.effects[i]->getAttr(wholeElementsAttributeName))
+          sum->setAttr(wholeElementsAttributeName, whole);
         value = sum.getY();
       }
       yielded.push_back(value);

@@ -2,6 +2,7 @@
 
 #include "dialects/plan/Plan.h"
 #include "dialects/sluice/JsonAttributes.h"
+#include "dialects/sluice/Notation.h"
 
 #include <map>
 #include <set>
@@ -96,6 +97,10 @@ private:
       tensor.parameter = parameter ? "" : text(state.getParameter());
       tensor.checkpointName = parameter ? text(state.getCheckpoint()) : "";
       tensor.decay = parameter && state.getDecay();
+      if (MaskType mask = keptBy(state)) {
+        tensor.mask = text(state->getAttrOfType<FlatSymbolRefAttr>(keptByAttributeName).getValue());
+        tensor.wholeShape.assign(mask.getShape().begin(), mask.getShape().end());
+      }
       SLUICE_ASSIGN_OR_RETURN(tensor.place, operand(state.getType(), state->getAttr("plan.slot")));
       states[tensor.name] = tensor.place;
       if (parameter)

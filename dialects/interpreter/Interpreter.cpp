@@ -4,6 +4,7 @@
 #include "dialects/interpreter/Counting.h"
 #include "dialects/sluice/Dims.h"
 #include "dialects/sluice/Notation.h"
+#include "dialects/sluice/ops/MaskRules.h"
 #include "dialects/sluice/ops/Place.h"
 #include "dialects/sluice/ops/RoutingBuffer.h"
 
@@ -234,14 +235,18 @@ private:
   LogicalResult executeCommand(plan::CommandOp command) {
     llvm::SmallVector<Tensor> arguments = valuesOf(command.getInputs());
     llvm::SmallVector<HostTensor *> updated;
+    llvm::SmallVector<const HostTensor *> masks; // of states in kept form
     for (Attribute state : command.getStates()) {
       llvm::StringRef name = isa<FlatSymbolRefAttr>(state) ? cast<FlatSymbolRefAttr>(state).getValue()
                                                            : cast<StringAttr>(state).getValue();
       HostTensor *value = findState(command, name);
-      if (!value)
+      FailureOr<const HostTensor *> mask = maskOfState(command, name);
+      if (!value || failed(mask))
         return mlir::failure();
-      arguments.push_back(std::make_shared<HostTensor>(*value));
+      Type type = command.getBody().getArgument(static_cast<unsigned>(arguments.size())).getType();
+      arguments.push_back(std::make_shared<HostTensor>(stored(*value, *mask, type)));
       updated.push_back(value);
+      masks.push_back(*mask);
     }
     FailureOr<llvm::SmallVector<Tensor>> yields = runBody(command.getBody().front(), arguments);
     if (failed(yields))
@@ -252,8 +257,11 @@ private:
                                       << " results and " << updated.size() << " states";
     for (auto [index, result] : llvm::enumerate(command.getResults()))
       set(result, (*yields)[index]);
-    for (auto [index, state] : llvm::enumerate(updated))
-      *state = *(*yields)[count + index];
+    // A command that changes a mask yields the mask first: kept values that follow are those of the new one.
+    for (auto [index, state] : llvm::enumerate(updated)) {
+      const HostTensor &value = *(*yields)[count + index];
+      *state = masks[index] ? wholeOf(value, *masks[index]) : value;
+    }
     return success();
   }
 
@@ -263,6 +271,21 @@ private:
     emitPlacedError(op) << "needs the state '" << name
                         << "', which has no value: give weights or initial states";
     return nullptr;
+  }
+
+  /// The mask of a state in kept form, or null. The map holds whole tensors in any phase.
+  FailureOr<const HostTensor *> maskOfState(Operation *op, llvm::StringRef name) {
+    auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(op, StringAttr::get(op->getContext(), name));
+    auto keptBy = state ? state->getAttrOfType<FlatSymbolRefAttr>(keptByAttributeName) : FlatSymbolRefAttr();
+    if (!keptBy)
+      return static_cast<const HostTensor *>(nullptr);
+    if (const HostTensor *mask = findState(op, keptBy.getValue()))
+      return mask;
+    return mlir::failure();
+  }
+
+  static HostTensor stored(const HostTensor &whole, const HostTensor *mask, Type type) {
+    return mask ? keptOf(whole, *mask, cast<RankedTensorType>(type).getShape()) : whole;
   }
 
   LogicalResult checkShape(Operation *op, llvm::StringRef name, const HostTensor &tensor, Type type) {
@@ -301,23 +324,31 @@ private:
 
   LogicalResult executeState(Operation *op) {
     if (auto write = dyn_cast<WriteOp>(op)) {
-      states[write.getState().str()] = *values.at(write.getValue());
+      const HostTensor &value = *values.at(write.getValue());
+      FailureOr<const HostTensor *> mask = maskOfState(op, write.getState());
+      if (failed(mask))
+        return mlir::failure();
+      states[write.getState().str()] = *mask ? wholeOf(value, **mask) : value;
       return success();
     }
     llvm::StringRef name = isa<ReadOp>(op) ? cast<ReadOp>(op).getState() : cast<AccumulateOp>(op).getState();
     HostTensor *state = findState(op, name);
     if (!state)
       return mlir::failure();
+    FailureOr<const HostTensor *> mask = maskOfState(op, name);
+    if (failed(mask))
+      return mlir::failure();
     if (auto read = dyn_cast<ReadOp>(op)) {
-      if (failed(checkShape(op, name, *state, read.getValue().getType())))
+      if (!*mask && failed(checkShape(op, name, *state, read.getValue().getType())))
         return mlir::failure();
-      set(read.getValue(), std::make_shared<HostTensor>(*state));
+      set(read.getValue(), std::make_shared<HostTensor>(stored(*state, *mask, read.getValue().getType())));
       return success();
     }
     auto accumulate = cast<AccumulateOp>(op);
-    if (failed(checkShape(op, name, *state, accumulate.getValue().getType())))
+    const HostTensor &value = *values.at(accumulate.getValue());
+    const HostTensor added = *mask ? wholeOf(value, **mask) : value;
+    if (!*mask && failed(checkShape(op, name, *state, accumulate.getValue().getType())))
       return mlir::failure();
-    const HostTensor &added = *values.at(accumulate.getValue());
     Tally tally;
     for (int64_t i = 0; i < state->size(); ++i)
       (*state)[i] = (Scalar((*state)[i]) + added[i]).value;

@@ -78,13 +78,29 @@ Count paddingOfProduct(Count contraction, Count rows, Count experts, int64_t pie
   return rows == 0 ? Count(0) : contraction / rows * largestPadding(rows, experts, piece);
 }
 
+/// The work of an op whose ideal count is that of whole tensors, on the elements that its operands hold.
+static ClassCounts ofElements(Operation *op, ClassCounts executed) {
+  Count elements = 0;
+  if (auto norm = dyn_cast<GlobalNormOp>(op)) {
+    for (Value gradient : norm.getGradients())
+      elements += elementCount(gradient);
+    executed.multiply = elements;
+  } else {
+    elements = elementCount(op->getOperands().back());
+  }
+  executed.add = elements;
+  return executed;
+}
+
 ClassCounts executedCounts(Operation *op, const OpCounts &counts) {
   ClassCounts executed = counts.ideal;
   // Zeros are multiplied too unless the product's kernel skips them.
   if (MaskType mask = maskOf(op); mask && !skipsZeros(op, mask))
     executed.contraction = executed.contraction / mask.getKept() * mask.matrixSize();
-  else if (isa<MaskedAdamWOp>(op))
-    executed = counts.dense;
+  else if (auto update = dyn_cast<MaskedAdamWOp>(op))
+    executed = isKeptForm(update.getParameter(), update.getMask()) ? counts.ideal : counts.dense;
+  else if (op->hasAttr(wholeElementsAttributeName))
+    executed = ofElements(op, executed);
   if (isa<GroupedLinearOp, GroupedWeightGradientOp>(op)) {
     RoutingType routing = routingOf(op);
     const Count rows = Count(routing.tokenCount()) * routing.getTopK();

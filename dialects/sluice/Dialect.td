@@ -105,6 +105,8 @@ def Sluice_Routing : Sluice_Type<"Routing", "routing"> {
     Each of `tokens` tokens chose `top_k` distinct experts of `experts`. The number of routed rows is static,
     tokens * top_k; only the split among experts is data. Rows are grouped by expert and, inside an expert, in
     increasing slot order (slot = token * top_k + j). The value has no gradient.
+    Where every product of a weight skips zeros, `store-kept` keeps only the kept weights, their gradients and moments:
+    their values in row-major order, matrix by matrix, [kept] or [experts, kept] ("kept form").
     `tokens` is a product of dimension names before *bind* and a number afterwards.
     Example: `!sluice.routing<experts = 4, top_k = 2, tokens = "batch*seq">`.
   }];
@@ -138,6 +140,8 @@ def Sluice_Mask : Sluice_Type<"Mask", "mask"> {
     int64_t matrices() const { return getShape().size() == 3 ? getShape().front() : 1; }
     /// Kept weights of all matrices.
     int64_t keptWeights() const { return getKept() * matrices(); }
+    /// Shape of a tensor that holds kept weights only: [kept], or [experts, kept].
+    ::llvm::SmallVector<int64_t> keptShape() const;
     /// Bytes of the bits in memory, a multiple of 8.
     int64_t bufferBytes() const { return (matrixSize() * matrices() + 63) / 64 * 8; }
     /// The same for an expert's matrix, `experts` times.

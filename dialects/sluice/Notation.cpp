@@ -40,8 +40,11 @@ ParameterInfo parameterOf(ParamOp param, const OpPlace &place) {
 }
 
 ParameterInfo parameterOf(StateOp state) {
+  auto type = cast<RankedTensorType>(state.getType());
+  if (MaskType mask = keptBy(state))
+    type = RankedTensorType::get(mask.getShape(), type.getElementType());
   return {state.getSymName().str(),
-          cast<RankedTensorType>(state.getType()),
+          type,
           state.getInit(),
           state.getKind().str(),
           state.getCheckpoint().str(),
@@ -51,6 +54,12 @@ ParameterInfo parameterOf(StateOp state) {
 }
 
 } // namespace
+
+MaskType keptBy(StateOp state) {
+  auto name = state->getAttrOfType<FlatSymbolRefAttr>(keptByAttributeName);
+  auto mask = name ? SymbolTable::lookupNearestSymbolFrom<StateOp>(state, name.getAttr()) : StateOp();
+  return mask ? dyn_cast<MaskType>(mask.getType()) : MaskType();
+}
 
 std::string maskName(llvm::StringRef parameter) {
   return (parameter + ".mask").str();

@@ -42,6 +42,11 @@ struct ParameterInfo {
   MaskType mask;               // of the whole tensor; null: every weight is kept
 };
 
+/// On a state in kept form: the mask that says which weights it holds.
+inline constexpr llvm::StringLiteral keptByAttributeName = "sluice.kept_by";
+/// The type of that mask; null where the state holds the whole tensor.
+MaskType keptBy(StateOp state);
+
 /// The name of a parameter's mask: the parameter's with `.mask`.
 std::string maskName(llvm::StringRef parameter);
 

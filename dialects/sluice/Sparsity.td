@@ -30,13 +30,14 @@ def Sluice_RandomMaskOp : Sluice_ValueOp<"random_mask"> {
 
 def Sluice_ApplyMaskOp : Sluice_ValueOp<"apply_mask"> {
   let summary = "x where the mask keeps, zero elsewhere (a selection: what is not kept is not read).";
-  let arguments = (ins Sluice_FloatTensor:$x, Sluice_Mask:$mask);
+  let description = "With `kept_only` the result is in kept form: the kept values alone, in their order.";
+  let arguments = (ins Sluice_FloatTensor:$x, Sluice_Mask:$mask, UnitAttr:$kept_only);
   let results = (outs Sluice_FloatTensor:$y);
   let hasVerifier = 1;
 }
 
 def Sluice_MaskedInputGradientOp : Sluice_ValueOp<"masked_input_gradient"> {
-  let summary = "Adjoint of a masked linear for x: dx = dy w over kept weights; w is [out, in].";
+  let summary = "Adjoint of a masked linear for x: dx = dy w over kept weights; w is [out, in], or in kept form.";
   let arguments = (ins Sluice_FloatTensor:$dy, Sluice_FloatTensor:$weight, Sluice_Mask:$mask);
   let results = (outs Sluice_FloatTensor:$dx);
   let hasVerifier = 1;
@@ -44,7 +45,8 @@ def Sluice_MaskedInputGradientOp : Sluice_ValueOp<"masked_input_gradient"> {
 
 def Sluice_MaskedWeightGradientOp : Sluice_ValueOp<"masked_weight_gradient"> {
   let summary = "Adjoint of a masked linear for its weight: dw = dy^T x at kept weights, zero elsewhere.";
-  let arguments = (ins Sluice_FloatTensor:$dy, Sluice_FloatTensor:$x, Sluice_Mask:$mask);
+  let description = "With `kept_only` dw is in kept form.";
+  let arguments = (ins Sluice_FloatTensor:$dy, Sluice_FloatTensor:$x, Sluice_Mask:$mask, UnitAttr:$kept_only);
   let results = (outs Sluice_FloatTensor:$dweight);
   let hasVerifier = 1;
 }
@@ -55,7 +57,7 @@ def Sluice_MaskedAdamWOp : Sluice_ValueOp<"masked_adamw"> {
     As `adamw`, for kept weights only. Where the mask does not keep, all results are zero, whatever the operands hold.
     With an `age`, which is one number a weight, age += 1 first and takes the place of `step` in both corrections; with
     `ramp` > 0 then exp_avg *= min(age / ramp, 1) before it is used (a damped start of weights that were just grown).
-    A norm that is not finite leaves kept weights, their moments and ages as they are. The fourth result is the gradient,
+    Parameter, moments, gradient and age may be in kept form. A norm that is not finite leaves kept weights, their moments and ages as they are. The fourth result is the gradient,
     zero; the last is the new age.
   }];
   let arguments = (ins Sluice_FloatTensor:$parameter, Sluice_FloatTensor:$exp_avg, Sluice_FloatTensor:$exp_avg_sq,
@@ -89,7 +91,7 @@ def Sluice_UpdateMaskOp : Sluice_ValueOp<"update_mask", [AttrSizedOperandSegment
     **n:m.** Weights are dropped from the matrix as if it had no groups; then each group grows as many of its own as it lost, so
     that it keeps n of m after every update. Gradual pruning leaves each group the same number, m falling to n.
     **Values.** Added weights start at zero with zero moments and the age `restart`, also those that had been kept before;
-    dropped weights, their moments and ages are zero.
+    dropped weights, their moments and ages are zero. Parameter, moments and age may be in kept form, unless this prunes.
   }];
   let arguments = (ins Sluice_Mask:$mask, Sluice_FloatTensor:$parameter, Sluice_FloatTensor:$exp_avg,
                        Sluice_FloatTensor:$exp_avg_sq, Sluice_AnyTensor:$seed, Sluice_AnyTensor:$step,

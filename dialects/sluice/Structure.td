@@ -117,7 +117,7 @@ def Sluice_StateOp : Sluice_Op<"state", [Symbol]> {
     Module-level; shared by all entry points. `role` is parameter, gradient, exp_avg or exp_avg_sq; of masked parameters
     also mask (of mask type), age (steps since a weight was grown) or dense_gradient. `parameter` names the parameter it
     belongs to (itself for a parameter); `kind` is the parameter's role in the model (embedding, attention,
-    expert, ...). `experts` is the leading expert count of a stacked parameter, else 0; `active` the top_k of its routing.
+    expert, ...). With the attribute `sluice.kept_by`, the name of a mask state, its tensor is in kept form. `experts` is the leading expert count of a stacked parameter, else 0; `active` the top_k of its routing.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type, AnyAttr:$init, StrAttr:$role, StrAttr:$parameter,
                        StrAttr:$kind, StrAttr:$checkpoint, BoolAttr:$decay, I64Attr:$experts, I64Attr:$active);

@@ -178,6 +178,7 @@ Status Compiler::run(LoadedModel &model, Phase to, const CompilerOptions &option
   pipeline.bindings = options.bindings.empty() ? ownBindings(model) : options.bindings;
   pipeline.saveBudget = options.saveBudget;
   pipeline.breakEven = cpu::knownBreakEven;
+  pipeline.storeKept = options.cudaTargets.empty(); // one plan for all targets, and CUDA multiplies zeros
   int number = 0;
   auto save = [&](llvm::StringRef phase) -> Status {
     if (options.saveTemps.empty())

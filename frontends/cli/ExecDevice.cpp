@@ -82,9 +82,9 @@ StatusOr<ExecOutputs> execExecutable(const Executable &executable, const ExecWei
       if (tensor.role != TensorRole::Gradient)
         continue;
       const StateTensor *parameter = session.description().tensor(tensor.parameter);
-      std::vector<float> values(static_cast<size_t>(tensor.place.elements()));
-      SLUICE_RETURN_IF_ERROR(session.readState(tensor, values.data(), tensor.place.bytes()));
-      appendGradient(outputs, parameter->checkpointName, tensor.place.shape,
+      std::vector<float> values(static_cast<size_t>(tensor.elements()));
+      SLUICE_RETURN_IF_ERROR(session.readState(tensor, values.data(), tensor.bytes()));
+      appendGradient(outputs, parameter->checkpointName, tensor.shape(),
                      std::vector<double>(values.begin(), values.end()), 1.0 / static_cast<double>(counted));
     }
   }

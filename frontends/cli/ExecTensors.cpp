@@ -4,6 +4,7 @@
 #include "runtime/checkpoint/SafetensorsWriter.h"
 #include "runtime/checkpoint/TensorConversion.h"
 #include "runtime/support/File.h"
+#include "runtime/train/Masks.h"
 #include "runtime/train/Weights.h"
 
 #include <filesystem>
@@ -41,9 +42,10 @@ StatusOr<ExecWeights> ExecWeights::open(const std::string &weights, const std::s
 }
 
 Status ExecWeights::load(Session &session) const {
+  SLUICE_RETURN_IF_ERROR(importMasks(session, [&](std::string_view name) { return mask(name); }, place));
   SLUICE_RETURN_IF_ERROR(
       importModel(session, [&](std::string_view name) { return weight(name); }, "weights"));
-  return importMasks(session, [&](std::string_view name) { return mask(name); }, place);
+  return checkMaskedStates(session, place);
 }
 
 void appendGradient(ExecOutputs &outputs, const std::string &checkpointName,

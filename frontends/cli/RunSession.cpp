@@ -3,6 +3,7 @@
 #include "frontends/cli/Paths.h"
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/support/File.h"
+#include "runtime/train/Masks.h"
 #include "runtime/train/RunFolder.h"
 #include "runtime/train/TrainingConfig.h"
 #include "runtime/train/Weights.h"
@@ -43,12 +44,13 @@ StatusOr<std::unique_ptr<RunSession>> RunSession::open(const std::string &runFol
   run->live = std::make_unique<Session>(std::move(session));
   SLUICE_ASSIGN_OR_RETURN(Checkpoint checkpoint, findCheckpoint(runFolder, checkpointName));
   run->checkpointStep = static_cast<int64_t>(checkpoint.step);
-  SLUICE_RETURN_IF_ERROR(importModel(
-      *run->live, [&](std::string_view name) { return checkpoint.model.find(name); },
-      checkpoint.model.path()));
   SLUICE_RETURN_IF_ERROR(importMasks(
       *run->live, [&](std::string_view name) { return checkpoint.optimizer.find(name); },
       checkpoint.optimizer.path()));
+  SLUICE_RETURN_IF_ERROR(importModel(
+      *run->live, [&](std::string_view name) { return checkpoint.model.find(name); },
+      checkpoint.model.path()));
+  SLUICE_RETURN_IF_ERROR(checkMaskedStates(*run->live, checkpoint.path));
   return run;
 }
 

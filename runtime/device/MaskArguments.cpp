@@ -17,7 +17,7 @@ void takeInputs(Arguments &arguments, MaskUpdate &update, int64_t weights, bool 
   size_t next = 7;
   if (hasAge) {
     update.age = arguments.input(next++);
-    arguments.elements(update.age, weights, "age");
+    arguments.elements(update.age, update.places[0].elements, "age");
     arguments.require(arguments.output(4).data == update.age.data, "age is updated in place");
   }
   if (byGradient) {
@@ -69,7 +69,9 @@ StatusOr<MaskUpdate> maskUpdate(Arguments &arguments) {
   }
   SLUICE_ASSIGN_OR_RETURN(const MaskShape shape, maskShape(arguments));
   const int64_t weights = shape.matrices * shape.pattern.size();
-  arguments.elements(update.places[0], weights, "the weights");
+  update.keptForm = arguments.flag("kept_only");
+  arguments.elements(update.places[0], update.keptForm ? shape.matrices * shape.pattern.kept : weights,
+                     "the weights");
   update.mask = maskInput(arguments, 0, weights);
   arguments.require(arguments.output(0, ElementType::U8).data == update.mask.data,
                     "the mask is updated in place");
@@ -81,6 +83,7 @@ StatusOr<MaskUpdate> maskUpdate(Arguments &arguments) {
   arguments.require(drop == "magnitude" ||
                         (!update.prunes && (update.isSoft || (update.isSigned && !shape.pattern.isBlocks()))),
                     "drop must be magnitude or, where weights grow, soft or (not with blocks) signed");
+  arguments.require(!update.keptForm || !update.prunes, "pruning needs whole weights");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   takeInputs(arguments, update, weights, hasAge, grow == "gradient");
   update.stream = streamKey(stream), update.dropStream = streamKey(stream + ".drop");

@@ -21,6 +21,7 @@ struct MaskUpdate {
   Tensor mask, places[3], age, gradient, seed, step, amount; // places: weight, exp_avg, exp_avg_sq
   uint64_t stream = 0, dropStream = 0;
   bool isSigned = false, isSoft = false, prunes = false; // prunes: gradual, nothing grows
+  bool keptForm = false; // weight, moments and age hold kept values alone, in row-major order
   MaskShape shape;
   int64_t target = 1; // kept weights of a matrix at the end
   float restart = 0;

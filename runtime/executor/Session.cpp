@@ -1,5 +1,6 @@
 #include "runtime/executor/Session.h"
 
+#include "runtime/executor/KeptRange.h"
 #include "runtime/executor/MemoryPlan.h"
 
 #include <algorithm>
@@ -56,7 +57,7 @@ Status checkTransfer(const Operand &operand, ElementType type, size_t count, std
 }
 
 Status checkRange(const StateTensor &tensor, uint64_t offset, uint64_t size) {
-  uint64_t bytes = tensor.place.bytes();
+  uint64_t bytes = tensor.bytes();
   if (offset <= bytes && size <= bytes - offset)
     return absl::OkStatus();
   return usageError("tensor '", tensor.name, "': expected a range inside its ", bytes, " bytes, found ", size,
@@ -121,6 +122,21 @@ Status Session::runCommand(std::string_view entry, size_t index) {
   return program->executeCommand(index);
 }
 
+StatusOr<KeptRange> Session::keptRange(const StateTensor &tensor, uint64_t offset, uint64_t size) const {
+  const StateTensor *mask = model->tensor(tensor.mask);
+  if (!mask || offset % sizeof(float) != 0 || size % sizeof(float) != 0)
+    return usageError("tensor '", tensor.name, "': expected whole elements of a masked tensor, found ", size,
+                      " bytes at ", offset);
+  std::vector<uint8_t> bits(mask->place.bytes());
+  SLUICE_RETURN_IF_ERROR(readState(*mask, bits.data(), bits.size()));
+  KeptRange range(bits, offset / sizeof(float), size / sizeof(float));
+  if (range.first + range.count > static_cast<uint64_t>(tensor.place.elements()))
+    return badInputError("tensor '", tensor.name, "': expected a mask '", tensor.mask,
+                         "' that keeps at most ", tensor.place.elements(),
+                         " weights, found more; was its file changed?");
+  return range;
+}
+
 StatusOr<const Operand *> Session::input(std::string_view entry, std::string_view name) const {
   SLUICE_ASSIGN_OR_RETURN(size_t index, find(entry));
   return findNamed(model->entries[index].inputs, "input", entry, name);
@@ -165,12 +181,36 @@ Status Session::getOutputPart(std::string_view entry, std::string_view name, int
 
 Status Session::readState(const StateTensor &tensor, uint64_t offset, void *bytes, uint64_t size) const {
   SLUICE_RETURN_IF_ERROR(checkRange(tensor, offset, size));
+  if (!tensor.mask.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(const KeptRange range, keptRange(tensor, offset, size));
+    std::vector<float> kept(static_cast<size_t>(range.count));
+    SLUICE_RETURN_IF_ERROR(arenas[tensor.place.arena]->read(tensor.place.offset + range.first * sizeof(float),
+                                                            kept.data(), kept.size() * sizeof(float)));
+    range.scatter(kept, static_cast<float *>(bytes));
+    return absl::OkStatus();
+  }
   return arenas[tensor.place.arena]->read(tensor.place.offset + offset, bytes, size);
 }
 
 Status Session::writeState(const StateTensor &tensor, uint64_t offset, const void *bytes, uint64_t size) {
   SLUICE_RETURN_IF_ERROR(checkRange(tensor, offset, size));
   derivedStale = true;
+  if (!tensor.mask.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(const KeptRange range, keptRange(tensor, offset, size));
+    const auto *values = static_cast<const float *>(bytes);
+    if (const KeptRange::Outside outside = range.outside(values); outside.count > 0) {
+      const uint64_t element = offset / sizeof(float) + outside.first,
+                     columns = static_cast<uint64_t>(tensor.shape().back());
+      return badInputError("'", tensor.name, "': expected zeros where '", tensor.mask,
+                           "' does not keep, found ", outside.count, " other values, the first at [",
+                           element / columns, ", ", element % columns,
+                           "]; are these the weights of this mask? Weights of a dense model "
+                           "need a spec without `sparsity`");
+    }
+    const std::vector<float> kept = range.gather(values);
+    return arenas[tensor.place.arena]->write(tensor.place.offset + range.first * sizeof(float), kept.data(),
+                                             kept.size() * sizeof(float));
+  }
   return arenas[tensor.place.arena]->write(tensor.place.offset + offset, bytes, size);
 }
 
@@ -182,8 +222,8 @@ Status Session::readOperand(const Operand &operand, void *values, uint64_t size)
 }
 
 Status Session::readState(const StateTensor &tensor, void *bytes, uint64_t size) const {
-  if (size != tensor.place.bytes())
-    return usageError("tensor '", tensor.name, "': expected ", tensor.place.bytes(), " bytes, found ", size);
+  if (size != tensor.bytes())
+    return usageError("tensor '", tensor.name, "': expected ", tensor.bytes(), " bytes, found ", size);
   return readState(tensor, 0, bytes, size);
 }
 
@@ -191,7 +231,7 @@ StatusOr<std::string> Session::readState(std::string_view name) const {
   const StateTensor *tensor = model->tensor(name);
   if (!tensor)
     return usageError("model '", model->model, "': expected the name of a state tensor, found '", name, "'");
-  std::string bytes(tensor->place.bytes(), '\0');
+  std::string bytes(tensor->bytes(), '\0');
   SLUICE_RETURN_IF_ERROR(readState(*tensor, 0, bytes.data(), bytes.size()));
   return bytes;
 }
@@ -200,9 +240,8 @@ Status Session::writeState(std::string_view name, std::string_view bytes) {
   const StateTensor *tensor = model->tensor(name);
   if (!tensor)
     return usageError("model '", model->model, "': expected the name of a state tensor, found '", name, "'");
-  if (bytes.size() != tensor->place.bytes())
-    return usageError("tensor '", name, "': expected ", tensor->place.bytes(), " bytes, found ",
-                      bytes.size());
+  if (bytes.size() != tensor->bytes())
+    return usageError("tensor '", name, "': expected ", tensor->bytes(), " bytes, found ", bytes.size());
   return writeState(*tensor, 0, bytes.data(), bytes.size());
 }
 

@@ -13,6 +13,8 @@
 
 namespace sluice {
 
+class KeptRange;
+
 struct SessionOptions {
   /// Bytes that the plan may take; 0: what the device says it has.
   uint64_t memoryLimit = 0;
@@ -67,8 +69,10 @@ public:
   Status readOperand(const Operand &operand, void *values, uint64_t size) const;
 
   /// Copies `size` bytes of a state tensor (row-major, little-endian) from byte `offset` on between the host
-  /// and the device. A write makes derived state stale; it is written anew before the next run. Errors: a
-  /// range outside the tensor.
+  /// and the device. A write makes derived state stale; it is written anew before the next run. A tensor in
+  /// kept form is read and written as the whole tensor that it stands for, zeros where its mask does not
+  /// keep; so the mask must be written first, and what lies outside it is not stored. Errors: a range outside
+  /// the tensor; a mask that keeps more than the tensor holds (bad input).
   Status readState(const StateTensor &tensor, uint64_t offset, void *bytes, uint64_t size) const;
   Status writeState(const StateTensor &tensor, uint64_t offset, const void *bytes, uint64_t size);
   /// The whole tensor; `size` must be its size in bytes.
@@ -86,6 +90,8 @@ private:
   StatusOr<size_t> find(std::string_view entry) const;
   /// Makes the entry point ready to run: prepared, derived state fresh.
   StatusOr<DeviceProgram *> ready(std::string_view entry);
+  /// What a range of the whole tensor is in kept form.
+  StatusOr<KeptRange> keptRange(const StateTensor &tensor, uint64_t offset, uint64_t size) const;
   Status writeNamed(std::string_view entry, std::string_view input, ElementType type, const void *values,
                     size_t count);
   Status readNamed(std::string_view entry, std::string_view output, ElementType type, void *values,

@@ -49,6 +49,17 @@ const EntryPoint *ExecutableDescription::entry(std::string_view name) const {
   return nullptr;
 }
 
+int64_t StateTensor::elements() const {
+  int64_t count = 1;
+  for (int64_t size : shape())
+    count *= size;
+  return count;
+}
+
+uint64_t StateTensor::bytes() const {
+  return static_cast<uint64_t>(elements() * elementSize(place.type));
+}
+
 const StateTensor *ExecutableDescription::tensor(std::string_view name) const {
   for (const StateTensor &tensor : tensors)
     if (tensor.name == name)
@@ -166,6 +177,26 @@ private:
     return absl::OkStatus();
   }
 
+  /// A tensor in kept form names a mask with one bit for each element of the whole tensor.
+  Status wholeShape(const StateTensor &tensor, const std::string &owner) const {
+    if (tensor.mask.empty())
+      return absl::OkStatus();
+    uint64_t elements = 1;
+    for (int64_t size : tensor.wholeShape) {
+      if (size < 1 || elements > maximumArena / static_cast<uint64_t>(size) / 8)
+        return error(owner, ": expected positive sizes of the whole tensor, at most 2^48 bytes, found ",
+                     size);
+      elements *= static_cast<uint64_t>(size);
+    }
+    if (tensor.place.type != ElementType::F32 || tensor.place.elements() > static_cast<int64_t>(elements))
+      return error(owner, ": expected at most the ", elements, " elements of the whole tensor in f32, found ",
+                   tensor.place.elements());
+    const StateTensor *mask = description.tensor(tensor.mask);
+    if (!mask || mask->place.type != ElementType::U8 || mask->place.bytes() != (elements + 63) / 64 * 8)
+      return error(owner, ": expected a mask of ", elements, " weights, found '", tensor.mask, "'");
+    return absl::OkStatus();
+  }
+
   Status tensors() {
     UniqueNames names, checkpointNames;
     for (const StateTensor &tensor : description.tensors) {
@@ -177,7 +208,8 @@ private:
       SLUICE_RETURN_IF_ERROR(operand(tensor.place, owner));
       if (!tensor.checkpointName.empty() && !checkpointNames.add(tensor.checkpointName))
         return error(owner, ": expected unique checkpoint names, found '", tensor.checkpointName, "' twice");
-      if (tensor.checkpointName.find("{expert}") != std::string::npos && tensor.place.shape.empty())
+      SLUICE_RETURN_IF_ERROR(wholeShape(tensor, owner));
+      if (tensor.checkpointName.find("{expert}") != std::string::npos && tensor.shape().empty())
         return error(owner, ": expected a dimension to split for '", tensor.checkpointName,
                      "', found a scalar");
       if (tensor.role == TensorRole::Parameter && !parameters.emplace(tensor.name, &tensor).second)
@@ -190,7 +222,7 @@ private:
       if (parameter == parameters.end())
         return error("tensor '", tensor.name, "': expected the name of a parameter, found '",
                      tensor.parameter, "'");
-      if (parameter->second->place.shape != tensor.place.shape)
+      if (parameter->second->shape() != tensor.shape())
         return error("tensor '", tensor.name, "': expected the shape of its parameter '", tensor.parameter,
                      "', found another");
     }

@@ -45,6 +45,14 @@ struct StateTensor {
   std::string
       checkpointName; // of a parameter: its name in a weight file; "{expert}" splits the first dimension
   bool decay = false; // of a parameter: weight decay applies
+  // In kept form `place` holds only the values that a mask keeps, in row-major order.
+  std::string mask;                // the state with the mask's bits; empty: `place` holds the whole tensor
+  std::vector<int64_t> wholeShape; // of the whole tensor, in kept form
+
+  /// Sizes, elements and bytes of the whole tensor, as files hold it.
+  const std::vector<int64_t> &shape() const { return mask.empty() ? place.shape : wholeShape; }
+  int64_t elements() const;
+  uint64_t bytes() const;
 };
 
 /// State that is a function of a parameter: "packed" or "bf16".

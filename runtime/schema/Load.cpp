@@ -41,6 +41,9 @@ public:
       state.place = place(tensor.type(), tensor.shape(), tensor.arena(), tensor.offset());
       state.checkpointName = name(tensor.checkpoint_name(), "checkpoint name");
       state.decay = tensor.decay();
+      state.mask = name(tensor.mask(), "mask");
+      if (tensor.whole_shape())
+        state.wholeShape.assign(tensor.whole_shape()->begin(), tensor.whole_shape()->end());
       result.tensors.push_back(std::move(state));
     });
     each(root.derived(), [&](const fb::DerivedState &derived) {

@@ -77,7 +77,8 @@ private:
     return fb::CreateTensor(builder, text(item.name), static_cast<fb::TensorRole>(item.role),
                             text(item.parameter), static_cast<fb::ElementType>(item.place.type),
                             builder.CreateVector(item.place.shape), item.place.arena, item.place.offset,
-                            text(item.checkpointName), item.decay);
+                            text(item.checkpointName), item.decay, item.mask.empty() ? 0 : text(item.mask),
+                            item.mask.empty() ? 0 : builder.CreateVector(item.wholeShape));
   }
 
   Offset<fb::Attribute> attribute(const CommandAttribute &item) {

@@ -16,10 +16,9 @@ StatusOr<std::string> bytesOf(const SafetensorsFile &file, const StateTensor &te
   const TensorView *view = file.find(tensor.name);
   if (!view)
     return badInputError(file.path(), ": expected a tensor '", tensor.name, "', found none");
-  if (view->type != type || view->bytes != tensor.place.bytes())
-    return badInputError(file.path(), ": tensor '", tensor.name, "': expected ", tensor.place.bytes(),
-                         " bytes of ", tensorTypeName(type), ", found ", view->bytes, " of ",
-                         tensorTypeName(view->type));
+  if (view->type != type || view->bytes != tensor.bytes())
+    return badInputError(file.path(), ": tensor '", tensor.name, "': expected ", tensor.bytes(), " bytes of ",
+                         tensorTypeName(type), ", found ", view->bytes, " of ", tensorTypeName(view->type));
   return std::string(reinterpret_cast<const char *>(view->data), view->bytes);
 }
 
@@ -123,7 +122,7 @@ StatusOr<MaskReport> reportMasks(const ExecutableDescription &model, const Check
                             bytesOf(checkpoint.optimizer, *mask.mask, TensorType::U8));
     SLUICE_RETURN_IF_ERROR(checkMaskBits(mask, bits, checkpoint.optimizer.path()));
     const std::string start = startMask(mask, state.seed);
-    MaskLayer layer{mask.weights->name, mask.patternName, mask.weights->place.shape, {}, {}, {}};
+    MaskLayer layer{mask.weights->name, mask.patternName, mask.weights->shape(), {}, {}, {}};
     for (int64_t matrix = 0; matrix < mask.matrices; ++matrix) {
       const MaskCounts counts = countMatrix(mask, bits, start, matrix);
       layer.counts += counts;

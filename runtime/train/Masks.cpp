@@ -49,7 +49,7 @@ StatusOr<ModelMask> maskOf(const ExecutableDescription &model, const Command &dr
   if (!mask.weights)
     return wrong("a state of that name that belongs to a parameter, found none");
   mask.isStacked = sizes.size() == 3, mask.matrices = mask.isStacked ? sizes[0] : 1;
-  if (sizes != mask.weights->place.shape || (sizes.size() != 2 && !mask.isStacked))
+  if (sizes != mask.weights->shape() || (sizes.size() != 2 && !mask.isStacked))
     return wrong("the shape of its parameter");
   auto pattern = MaskPattern::read(mask.patternName, sizes[sizes.size() - 2], sizes.back(), kept);
   if (!pattern)
@@ -187,11 +187,20 @@ Status checkZerosOutside(const ModelMask &mask, std::string_view bits, const std
                        "`sparsity`");
 }
 
-Status checkMaskedStates(const Session &session, const std::string &place) {
+Status checkMasks(const Session &session, const std::string &place) {
   SLUICE_ASSIGN_OR_RETURN(std::vector<ModelMask> masks, modelMasks(session.description()));
   for (const ModelMask &mask : masks) {
     SLUICE_ASSIGN_OR_RETURN(const std::string bits, session.readState(mask.name));
     SLUICE_RETURN_IF_ERROR(checkMaskBits(mask, bits, place));
+  }
+  return absl::OkStatus();
+}
+
+Status checkMaskedStates(const Session &session, const std::string &place) {
+  SLUICE_RETURN_IF_ERROR(checkMasks(session, place));
+  SLUICE_ASSIGN_OR_RETURN(std::vector<ModelMask> masks, modelMasks(session.description()));
+  for (const ModelMask &mask : masks) {
+    SLUICE_ASSIGN_OR_RETURN(const std::string bits, session.readState(mask.name));
     for (const StateTensor &tensor : session.description().tensors)
       if (&tensor == mask.weights || &tensor == mask.age ||
           ((tensor.role == TensorRole::ExpAvg || tensor.role == TensorRole::ExpAvgSq) &&

@@ -66,7 +66,10 @@ Status checkMaskBits(const ModelMask &mask, std::string_view bits, const std::st
 Status checkZerosOutside(const ModelMask &mask, std::string_view bits, const std::string &tensor,
                          const std::function<double(int64_t)> &value, const std::string &place);
 
-/// Checks every mask that the session holds, and that weights, moments and ages outside the masks are zero:
+/// Checks every mask that the session holds. Errors as checkMaskBits.
+Status checkMasks(const Session &session, const std::string &place);
+
+/// The same, and that weights, moments and ages outside the masks are zero:
 /// kernels that skip zeros and kernels that multiply them would compute different models otherwise. `place`
 /// names the file in errors (bad input).
 Status checkMaskedStates(const Session &session, const std::string &place);

@@ -1,4 +1,5 @@
 #include "runtime/train/Trainer.h"
+#include "runtime/train/Masks.h"
 
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/RunLock.h"
@@ -130,6 +131,8 @@ private:
     auto find = [](const SafetensorsFile &file) {
       return [&file](std::string_view name) { return file.find(name); };
     };
+    // Masks first: they say which values of the other tensors are kept.
+    SLUICE_RETURN_IF_ERROR(importMasks(*session, find(checkpoint.optimizer), checkpoint.optimizer.path()));
     SLUICE_RETURN_IF_ERROR(importModel(*session, find(checkpoint.model), checkpoint.model.path()));
     SLUICE_RETURN_IF_ERROR(
         importOptimizer(*session, find(checkpoint.optimizer), checkpoint.optimizer.path()));

@@ -44,12 +44,12 @@ struct Piece {
 /// The pieces of `tensor`, named like the weights of `named`.
 std::vector<Piece> piecesOf(const StateTensor &tensor, const StateTensor &named) {
   std::vector<std::string> names = weightNames(named);
-  std::vector<int64_t> shape = tensor.place.shape;
+  std::vector<int64_t> shape = tensor.shape();
   bool split = named.checkpointName.find(expertMark) != std::string::npos;
   if (split)
     shape.erase(shape.begin());
   std::vector<Piece> pieces;
-  uint64_t bytes = names.empty() ? 0 : tensor.place.bytes() / names.size();
+  uint64_t bytes = names.empty() ? 0 : tensor.bytes() / names.size();
   for (size_t index = 0; index < names.size(); ++index)
     pieces.push_back({names[index], &tensor, shape, index * bytes, bytes});
   return pieces;
@@ -73,7 +73,7 @@ std::vector<Piece> optimizerPieces(const ExecutableDescription &model) {
   std::vector<Piece> pieces;
   for (const StateTensor &tensor : model.tensors) {
     if (tensor.role == TensorRole::State && tensor.checkpointName.empty())
-      pieces.push_back({tensor.name, &tensor, tensor.place.shape, 0, tensor.place.bytes()});
+      pieces.push_back({tensor.name, &tensor, tensor.shape(), 0, tensor.bytes()});
     if (tensor.role != TensorRole::ExpAvg && tensor.role != TensorRole::ExpAvgSq)
       continue;
     for (Piece &piece : piecesOf(tensor, *model.tensor(tensor.parameter))) {
@@ -142,7 +142,8 @@ Status importPieces(Session &session, const std::vector<Piece> &pieces, const Te
       SLUICE_RETURN_IF_ERROR(readFloat32(view, converted.data(), Conversion::Exact));
       bytes = converted.data();
     }
-    SLUICE_RETURN_IF_ERROR(session.writeState(*piece.tensor, piece.offset, bytes, piece.bytes));
+    if (Status written = session.writeState(*piece.tensor, piece.offset, bytes, piece.bytes); !written.ok())
+      return absl::Status(written.code(), concat(place, ": ", written.message()));
   }
   return absl::OkStatus();
 }
@@ -162,7 +163,7 @@ Status writeTensors(std::vector<TensorSource> sources, const std::string &path) 
 StatusOr<bool> isFinite(const Session &session, const StateTensor &tensor, std::vector<float> &buffer) {
   if (tensor.place.type != ElementType::F32)
     return true;
-  uint64_t total = tensor.place.bytes();
+  uint64_t total = tensor.bytes();
   for (uint64_t offset = 0; offset < total;) {
     uint64_t size = std::min<uint64_t>(total - offset, buffer.size() * sizeof(float));
     SLUICE_RETURN_IF_ERROR(session.readState(tensor, offset, buffer.data(), size));
@@ -182,7 +183,7 @@ std::vector<std::string> weightNames(const StateTensor &tensor) {
   if (mark == std::string::npos)
     return {pattern};
   std::vector<std::string> names;
-  for (int64_t expert = 0; expert < tensor.place.shape[0]; ++expert)
+  for (int64_t expert = 0; expert < tensor.shape()[0]; ++expert)
     names.push_back(concat(pattern.substr(0, mark), expert, pattern.substr(mark + expertMark.size())));
   return names;
 }
@@ -206,7 +207,7 @@ Status importOptimizer(Session &session, const TensorLookup &lookup, const std::
 Status importMasks(Session &session, const TensorLookup &lookup, const std::string &place) {
   SLUICE_ASSIGN_OR_RETURN(const std::vector<Piece> pieces, maskPieces(session.description()));
   SLUICE_RETURN_IF_ERROR(importPieces(session, pieces, lookup, place, /*convert=*/false));
-  return checkMaskedStates(session, place);
+  return checkMasks(session, place);
 }
 
 std::vector<std::string> unusedTensors(const Session &session, const WeightFiles &files) {

@@ -73,6 +73,11 @@ LogicalResult inferRank(std::optional<Location> location, llvm::StringRef op, ll
                            " dimensions, found ", shapeText(value.getType()));
 }
 
+Count wholeElements(Operation *op, Count typed) {
+  auto whole = op->getAttrOfType<IntegerAttr>(wholeElementsAttributeName);
+  return whole ? Count(whole.getInt()) : typed;
+}
+
 std::optional<llvm::SmallVector<Dim>> broadcastDims(llvm::ArrayRef<llvm::SmallVector<Dim>> shapes) {
   size_t rank = 0;
   for (const llvm::SmallVector<Dim> &shape : shapes)

@@ -24,7 +24,7 @@ LogicalResult AddOp::verify() {
 
 OpCounts AddOp::count() {
   ClassCounts counts;
-  counts.add = elementCount(getY());
+  counts.add = wholeElements(*this, elementCount(getY()));
   return OpCounts::same(counts);
 }
 

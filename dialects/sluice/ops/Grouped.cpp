@@ -131,7 +131,7 @@ void GroupedLinearOp::commandAttributes(NamedAttrList &attributes) {
   appendInteger(attributes, *this, "top_k", routingTypeOf(getRouting()).getTopK());
   appendInteger(attributes, *this, "transpose_w", getTransposeWeight() ? 1 : 0);
   if (getMask())
-    setMaskedKernel(*this, getMask(), attributes);
+    setMaskedKernel(*this, getMask(), getWeight(), attributes);
 }
 LogicalResult GroupedLinearOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
   return failure();
@@ -190,7 +190,7 @@ std::string GroupedWeightGradientOp::commandKind() {
 void GroupedWeightGradientOp::commandAttributes(NamedAttrList &attributes) {
   appendInteger(attributes, *this, "top_k", routingTypeOf(getRouting()).getTopK());
   if (getMask())
-    setMaskedKernel(*this, getMask(), attributes);
+    setMaskedKernel(*this, getMask(), getDweight(), attributes);
 }
 LogicalResult GroupedWeightGradientOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
   return failure();

@@ -11,10 +11,11 @@ LogicalResult LinearOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
                                          RegionRange regions, llvm::SmallVectorImpl<Type> &types) {
   Adaptor op(operands, attributes, properties, regions);
   if (failed(inferRank(location, "linear", "x", op.getX(), 2)) ||
-      failed(inferRank(location, "linear", "weight", op.getWeight(), 2, 2)))
+      (!op.getMask() && failed(inferRank(location, "linear", "weight", op.getWeight(), 2, 2))))
     return failure();
   llvm::SmallVector<Dim> dims = dimsOf(op.getX().getType());
-  dims.back() = dimsOf(op.getWeight().getType()).front();
+  dims.back() = op.getMask() ? Dim(maskTypeOf(op.getMask()).getShape().front())
+                             : dimsOf(op.getWeight().getType()).front();
   types.push_back(tensorOf(dims, elementTypeOf(op.getX())));
   return success();
 }
@@ -22,19 +23,27 @@ LogicalResult LinearOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
 LogicalResult LinearOp::verify() {
   if (failed(requireRank(*this, "x", getX(), 1)) || failed(requireRank(*this, "weight", getWeight(), 1)))
     return failure();
-  llvm::SmallVector<Dim> weight = dimsOf(getWeight().getType());
-  const Dim in = dimsOf(getX().getType()).back(), out = weight.front();
-  if (failed(requireShape(*this, "weight", getWeight(), {out, in},
-                          "[out, in], where in is the last size of x " + shapeText(getX().getType()))))
+  const Dim in = dimsOf(getX().getType()).back();
+  Dim out = dimsOf(getWeight().getType()).front();
+  if (getMask()) {
+    llvm::ArrayRef<int64_t> shape = maskTypeOf(getMask()).getShape();
+    if (failed(requireMaskOrKept(*this, getMask(), getWeight(), "weight")))
+      return failure();
+    if (shape.size() != 2 || Dim(shape.back()) != in)
+      return ruleError(*this) << "mask must be [out, in], where in is the last size of x "
+                              << shapeText(getX().getType()) << ", found " << listText(shape);
+    out = Dim(shape.front());
+  } else if (failed(
+                 requireShape(*this, "weight", getWeight(), {out, in},
+                              "[out, in], where in is the last size of x " + shapeText(getX().getType())))) {
     return failure();
-  if (getBias() && failed(requireShape(*this, "bias", getBias(), {out}, "[out]")))
-    return failure();
-  return getMask() ? requireMask(*this, getMask(), getWeight(), "weight") : success();
+  }
+  return getBias() ? requireShape(*this, "bias", getBias(), {out}, "[out]") : success();
 }
 
 OpCounts LinearOp::count() {
   ClassCounts dense;
-  dense.contraction = 2 * elementCount(getX()) * sizeOf(getWeight(), 0);
+  dense.contraction = 2 * elementCount(getX()) * sizeOf(getY(), -1);
   if (getBias())
     dense.add = elementCount(getY());
   OpCounts counts = OpCounts::same(dense);
@@ -48,11 +57,12 @@ RecomputeCost LinearOp::recomputeCost() {
 }
 
 LogicalResult LinearOp::evaluate(Evaluation &evaluation) {
-  const HostTensor &x = evaluation.operand(0), &weight = evaluation.operand(1);
+  const HostTensor &x = evaluation.operand(0);
   const HostTensor *bias = getBias() ? &evaluation.operand(2) : nullptr;
   const HostTensor *mask = getMask() ? &evaluation.operand(getBias() ? 3 : 2) : nullptr;
+  const HostTensor weight = mask ? wholeOf(evaluation.operand(1), *mask) : evaluation.operand(1);
   HostTensor &y = evaluation.result(0);
-  const int64_t rows = x.rows(), in = x.columns(), out = weight.shape[0];
+  const int64_t rows = x.rows(), in = x.columns(), out = y.columns();
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t o = 0; o < out; ++o) {
       double sum = bias ? (*bias)[o] : 0.0;
@@ -105,7 +115,7 @@ void LinearOp::commandAttributes(NamedAttrList &attributes) {
   Operation *source = getWeight().getDefiningOp();
   setInteger(attributes, getContext(), "parameter_b", !source || isa<ReadOp, ParamOp>(source));
   if (getMask())
-    setMaskedKernel(*this, getMask(), attributes);
+    setMaskedKernel(*this, getMask(), getWeight(), attributes);
 }
 
 LogicalResult LinearOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {

@@ -58,6 +58,12 @@ LogicalResult MaskType::verify(llvm::function_ref<InFlightDiagnostic()> emitErro
                      << pattern;
 }
 
+llvm::SmallVector<int64_t> MaskType::keptShape() const {
+  if (getShape().size() == 3)
+    return {getShape().front(), getKept()};
+  return {getKept()};
+}
+
 MaskType MaskType::stacked(int64_t experts) const {
   return MaskType::get(getContext(), {experts, getShape()[0], getShape()[1]}, getKept(), getPattern());
 }
@@ -100,6 +106,34 @@ LogicalResult requireMask(Operation *op, Value mask, Value tensor, llvm::StringR
                        << ", found " << dimsText(kept);
 }
 
+bool isKeptForm(Value tensor, Value mask) {
+  return tensorTypeOf(tensor).getShape() == llvm::ArrayRef<int64_t>(maskTypeOf(mask).keptShape());
+}
+
+LogicalResult requireMaskOrKept(Operation *op, Value mask, Value tensor, llvm::StringRef name) {
+  return isKeptForm(tensor, mask) ? success() : requireMask(op, mask, tensor, name);
+}
+
+HostTensor wholeOf(const HostTensor &tensor, const HostTensor &mask) {
+  if (tensor.shape == mask.shape)
+    return tensor;
+  HostTensor whole(mask.shape);
+  int64_t next = 0;
+  for (int64_t i = 0; i < mask.size(); ++i)
+    if (mask[i] != 0 && next < tensor.size())
+      whole[i] = tensor[next++];
+  return whole;
+}
+
+HostTensor keptOf(const HostTensor &whole, const HostTensor &mask, llvm::ArrayRef<int64_t> shape) {
+  HostTensor kept(shape);
+  int64_t next = 0;
+  for (int64_t i = 0; i < mask.size(); ++i)
+    if (mask[i] != 0 && next < kept.size())
+      kept[next++] = whole[i];
+  return kept;
+}
+
 LogicalResult requireInteger(Operation *op, llvm::StringRef name, Value value) {
   auto type = tensorTypeOf(value);
   if (!type.hasStaticShape() || type.getNumElements() != 1 || !type.getElementType().isInteger(64))
@@ -117,7 +151,9 @@ bool skipsZeros(Operation *op, MaskType mask) {
   return mask.getKept() <= keptAtPercent(mask, defaultBreakEvenPercent);
 }
 
-void setMaskedKernel(Operation *op, Value mask, NamedAttrList &attributes) {
+void setMaskedKernel(Operation *op, Value mask, Value weight, NamedAttrList &attributes) {
+  if (isKeptForm(weight, mask))
+    setText(attributes, op->getContext(), "shape", commaText(maskTypeOf(mask).getShape()));
   auto most = op->getAttrOfType<IntegerAttr>(skipAtMostAttributeName);
   setInteger(attributes, op->getContext(), "skip_at_most", most ? most.getInt() : 0);
   setInteger(attributes, op->getContext(), "kept", maskTypeOf(mask).getKept());
@@ -197,9 +233,13 @@ LogicalResult RandomMaskOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> 
 // --------------------------------------------------------------------------------------------------
 
 LogicalResult ApplyMaskOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands,
-                                            DictionaryAttr, OpaqueProperties, RegionRange,
-                                            llvm::SmallVectorImpl<Type> &types) {
-  types.push_back(operands[0].getType());
+                                            DictionaryAttr attributes, OpaqueProperties properties,
+                                            RegionRange regions, llvm::SmallVectorImpl<Type> &types) {
+  Adaptor op(operands, attributes, properties, regions);
+  if (op.getKeptOnly())
+    types.push_back(RankedTensorType::get(maskTypeOf(op.getMask()).keptShape(), elementTypeOf(op.getX())));
+  else
+    types.push_back(op.getX().getType());
   return success();
 }
 
@@ -218,6 +258,11 @@ RecomputeCost ApplyMaskOp::recomputeCost() {
 }
 
 LogicalResult ApplyMaskOp::evaluate(Evaluation &evaluation) {
+  if (getKeptOnly()) {
+    HostTensor &values = evaluation.result(0);
+    values = keptOf(evaluation.operand(0), evaluation.operand(1), values.shape);
+    return success();
+  }
   for (int64_t i = 0; i < evaluation.result(0).size(); ++i)
     if (evaluation.operand(1)[i] != 0)
       evaluation.result(0)[i] = evaluation.operand(0)[i];
@@ -227,7 +272,10 @@ LogicalResult ApplyMaskOp::evaluate(Evaluation &evaluation) {
 std::string ApplyMaskOp::commandKind() {
   return "apply_mask";
 }
-void ApplyMaskOp::commandAttributes(NamedAttrList &) {}
+void ApplyMaskOp::commandAttributes(NamedAttrList &attributes) {
+  if (getKeptOnly())
+    setInteger(attributes, getContext(), "kept_only", 1);
+}
 LogicalResult ApplyMaskOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
   return failure();
 }

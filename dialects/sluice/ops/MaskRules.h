@@ -25,6 +25,16 @@ struct MaskUnits {
 /// Checks that the mask has exactly the shape of `tensor`, which is called `name`.
 mlir::LogicalResult requireMask(mlir::Operation *op, mlir::Value mask, mlir::Value tensor,
                                 llvm::StringRef name);
+/// Whether `tensor` is in kept form: the values of the weights that `mask` keeps, in row-major order, [kept]
+/// or [experts, kept].
+bool isKeptForm(mlir::Value tensor, mlir::Value mask);
+/// Checks that `tensor`, which is called `name`, has the mask's shape or is in kept form.
+mlir::LogicalResult requireMaskOrKept(mlir::Operation *op, mlir::Value mask, mlir::Value tensor,
+                                      llvm::StringRef name);
+/// The whole tensor of one that may be in kept form, and the kept form of a whole one.
+HostTensor wholeOf(const HostTensor &tensor, const HostTensor &mask);
+HostTensor keptOf(const HostTensor &whole, const HostTensor &mask, llvm::ArrayRef<int64_t> shape);
+
 /// Set by *lower-masks* on a masked product: the largest number of kept weights of a matrix at which its
 /// kernel skips the zeros. Absent or 0: the product always runs densely.
 inline constexpr llvm::StringLiteral skipAtMostAttributeName = "sluice.skip_at_most";
@@ -35,8 +45,9 @@ int64_t keptAtPercent(MaskType mask, double percent);
 /// (runtime/abi/BreakEven.h).
 bool skipsZeros(mlir::Operation *op, MaskType mask);
 /// How the command of `op`, a product with `mask`, treats zeros: `skip_at_most`, and the largest number of
-/// kept weights.
-void setMaskedKernel(mlir::Operation *op, mlir::Value mask, mlir::NamedAttrList &attributes);
+/// kept weights; and the shape of the matrix where `weight`, an operand or the result, is in kept form.
+void setMaskedKernel(mlir::Operation *op, mlir::Value mask, mlir::Value weight,
+                     mlir::NamedAttrList &attributes);
 
 /// Checks that `value` is one 64-bit integer.
 mlir::LogicalResult requireInteger(mlir::Operation *op, llvm::StringRef name, mlir::Value value);

@@ -32,7 +32,7 @@ LogicalResult MaskedAdamWOp::verify() {
   if (getRamp().convertToDouble() < 0 || (getRamp().convertToDouble() > 0 && !getAge()))
     return ruleError(*this) << "ramp must not be negative and needs an age, found "
                             << getRamp().convertToDouble();
-  return requireMask(*this, getMask(), getParameter(), "parameter");
+  return requireMaskOrKept(*this, getMask(), getParameter(), "parameter");
 }
 
 OpCounts MaskedAdamWOp::count() {
@@ -54,7 +54,7 @@ OpCounts MaskedAdamWOp::count() {
   OpCounts counts;
   MaskType mask = maskTypeOf(getMask());
   counts.ideal = each.times(mask.keptWeights());
-  counts.dense = each.times(elementCount(getParameter()));
+  counts.dense = each.times(Count(mask.matrixSize()) * mask.matrices());
   counts.ideal += once;
   counts.dense += once;
   return counts;
@@ -74,8 +74,9 @@ LogicalResult MaskedAdamWOp::evaluate(Evaluation &evaluation) {
                decay = getWeightDecay().convertToDouble(), epsilon = getEpsilon().convertToDouble();
   const bool updates = std::isfinite(evaluation.operand(8)[0]);
   const double factor = clip > 0 && norm > clip ? clip / (norm + 1e-6) : 1.0;
-  for (int64_t i = 0; i < mask.size(); ++i) {
-    if (mask[i] == 0)
+  const bool keptForm = isKeptForm(getParameter(), getMask());
+  for (int64_t i = 0; i < evaluation.result(0).size(); ++i) {
+    if (!keptForm && mask[i] == 0)
       continue; // results start as zeros
     double parameter = evaluation.operand(0)[i], average = evaluation.operand(1)[i],
            square = evaluation.operand(2)[i], steps = age ? (*age)[i] : step;
@@ -108,6 +109,8 @@ void MaskedAdamWOp::commandAttributes(NamedAttrList &attributes) {
   setNumber(attributes, context, "weight_decay", getWeightDecay().convertToDouble());
   setNumber(attributes, context, "clip", getClip().convertToDouble());
   setNumber(attributes, context, "ramp", getRamp().convertToDouble());
+  if (isKeptForm(getParameter(), getMask()))
+    setInteger(attributes, context, "kept_only", 1);
 }
 LogicalResult MaskedAdamWOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
   return failure();

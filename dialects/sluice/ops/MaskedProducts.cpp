@@ -29,16 +29,16 @@ LogicalResult MaskedInputGradientOp::inferReturnTypes(MLIRContext *, std::option
                                                       ValueRange operands, DictionaryAttr, OpaqueProperties,
                                                       RegionRange, llvm::SmallVectorImpl<Type> &types) {
   if (failed(inferRank(location, "masked_input_gradient", "dy", operands[0], 2)) ||
-      failed(inferRank(location, "masked_input_gradient", "weight", operands[1], 2, 2)))
+      failed(inferRank(location, "masked_input_gradient", "weight", operands[1], 1, 2)))
     return failure();
   llvm::SmallVector<Dim> dims = dimsOf(operands[0].getType());
-  dims.back() = dimsOf(operands[1].getType()).back();
+  dims.back() = Dim(maskTypeOf(operands[2]).getShape().back());
   types.push_back(tensorOf(dims, elementTypeOf(operands[0])));
   return success();
 }
 
 LogicalResult MaskedInputGradientOp::verify() {
-  if (failed(requireMask(*this, getMask(), getWeight(), "weight")))
+  if (failed(requireMaskOrKept(*this, getMask(), getWeight(), "weight")))
     return failure();
   return requireLast(*this, "dy", getDy(), maskTypeOf(getMask()).getShape()[0]);
 }
@@ -52,8 +52,8 @@ RecomputeCost MaskedInputGradientOp::recomputeCost() {
 }
 
 LogicalResult MaskedInputGradientOp::evaluate(Evaluation &evaluation) {
-  const HostTensor &dy = evaluation.operand(0), &weight = evaluation.operand(1),
-                   &mask = evaluation.operand(2);
+  const HostTensor &dy = evaluation.operand(0), &mask = evaluation.operand(2),
+                   weight = wholeOf(evaluation.operand(1), mask);
   HostTensor &dx = evaluation.result(0);
   const int64_t out = dy.columns(), in = dx.columns();
   for (int64_t row = 0; row < dy.rows(); ++row)
@@ -71,7 +71,7 @@ void MaskedInputGradientOp::commandAttributes(NamedAttrList &attributes) {
   setInteger(attributes, getContext(), "transpose_a", 0);
   setInteger(attributes, getContext(), "transpose_b", 0);
   setInteger(attributes, getContext(), "parameter_b", 1);
-  setMaskedKernel(*this, getMask(), attributes);
+  setMaskedKernel(*this, getMask(), getWeight(), attributes);
 }
 LogicalResult MaskedInputGradientOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
   return failure();
@@ -81,8 +81,14 @@ LogicalResult MaskedInputGradientOp::decompose(OpBuilder &, llvm::SmallVectorImp
 // --------------------------------------------------------------------------------------
 
 LogicalResult MaskedWeightGradientOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
-                                                       ValueRange operands, DictionaryAttr, OpaqueProperties,
-                                                       RegionRange, llvm::SmallVectorImpl<Type> &types) {
+                                                       ValueRange operands, DictionaryAttr attributes,
+                                                       OpaqueProperties properties, RegionRange regions,
+                                                       llvm::SmallVectorImpl<Type> &types) {
+  Adaptor op(operands, attributes, properties, regions);
+  if (op.getKeptOnly()) {
+    types.push_back(RankedTensorType::get(maskTypeOf(op.getMask()).keptShape(), elementTypeOf(operands[0])));
+    return success();
+  }
   if (failed(inferRank(location, "masked_weight_gradient", "dy", operands[0], 2)) ||
       failed(inferRank(location, "masked_weight_gradient", "x", operands[1], 2)))
     return failure();
@@ -96,7 +102,11 @@ LogicalResult MaskedWeightGradientOp::verify() {
   if (llvm::ArrayRef(dy).drop_back() != llvm::ArrayRef(x).drop_back())
     return ruleError(*this) << "dy " << shapeText(getDy().getType()) << " and x "
                             << shapeText(getX().getType()) << " must have the same rows";
-  return requireMask(*this, getMask(), getDweight(), "gradient");
+  llvm::ArrayRef<int64_t> shape = maskTypeOf(getMask()).getShape();
+  if (failed(requireLast(*this, "dy", getDy(), shape[0])) ||
+      failed(requireLast(*this, "x", getX(), shape[1])))
+    return failure();
+  return requireMaskOrKept(*this, getMask(), getDweight(), "gradient");
 }
 
 OpCounts MaskedWeightGradientOp::count() {
@@ -109,13 +119,15 @@ RecomputeCost MaskedWeightGradientOp::recomputeCost() {
 
 LogicalResult MaskedWeightGradientOp::evaluate(Evaluation &evaluation) {
   const HostTensor &dy = evaluation.operand(0), &x = evaluation.operand(1), &mask = evaluation.operand(2);
-  HostTensor &dweight = evaluation.result(0);
+  HostTensor dweight(mask.shape);
   const int64_t out = dy.columns(), in = x.columns();
   for (int64_t row = 0; row < dy.rows(); ++row)
     for (int64_t o = 0; o < out; ++o)
       for (int64_t i = 0; i < in; ++i)
         if (mask[o * in + i] != 0)
           dweight[o * in + i] += dy[row * out + o] * x[row * in + i];
+  HostTensor &result = evaluation.result(0);
+  result = getKeptOnly() ? keptOf(dweight, mask, result.shape) : std::move(dweight);
   return success();
 }
 
@@ -123,7 +135,7 @@ std::string MaskedWeightGradientOp::commandKind() {
   return "masked_weight_gradient";
 }
 void MaskedWeightGradientOp::commandAttributes(NamedAttrList &attributes) {
-  setMaskedKernel(*this, getMask(), attributes);
+  setMaskedKernel(*this, getMask(), getDweight(), attributes);
 }
 LogicalResult MaskedWeightGradientOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
   return failure();

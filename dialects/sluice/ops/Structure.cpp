@@ -1,4 +1,5 @@
 // Graphs, parameters, state and notation: syntax and rules.
+#include "dialects/sluice/ops/Answers.h"
 #include "dialects/sluice/ops/Place.h"
 #include "dialects/sluice/ops/RoutingBuffer.h"
 
@@ -244,7 +245,8 @@ void AccumulateOp::getEffects(llvm::SmallVectorImpl<MemoryEffects::EffectInstanc
 
 OpCounts AccumulateOp::count() {
   ClassCounts counts;
-  counts.add = static_cast<Count>(cast<RankedTensorType>(getValue().getType()).getNumElements());
+  counts.add =
+      wholeElements(*this, static_cast<Count>(cast<RankedTensorType>(getValue().getType()).getNumElements()));
   return OpCounts::same(counts);
 }
 

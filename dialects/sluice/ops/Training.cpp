@@ -92,6 +92,7 @@ OpCounts GlobalNormOp::count() {
   ClassCounts counts;
   for (Value gradient : getGradients())
     counts.multiply += elementCount(gradient);
+  counts.multiply = wholeElements(*this, counts.multiply);
   counts.add = counts.multiply;
   counts.divide = 1;
   return OpCounts::same(counts);

@@ -26,27 +26,28 @@ int64_t portion(int64_t count, int64_t amount) {
   return static_cast<int64_t>(std::min<__int128>(count, (__int128(count) * amount + billion - 1) / billion));
 }
 
-/// One matrix of the update; `first` is its first index in the whole tensor.
+/// One matrix of the update; `first` is its first index in the whole tensor. Operands and results are whole.
 class MatrixUpdate {
 public:
-  MatrixUpdate(UpdateMaskOp op, Evaluation &evaluation, int64_t first)
-      : op(op), evaluation(evaluation), mask(evaluation.result(0)), type(maskTypeOf(op.getMask())),
-        units(type), first(first), last(first + type.matrixSize()), amount(evaluation.operand(6)[0]) {}
+  MatrixUpdate(UpdateMaskOp op, const std::vector<HostTensor> &operands, std::vector<HostTensor> &results,
+               int64_t first)
+      : op(op), operands(operands), results(results), mask(results[0]), type(maskTypeOf(op.getMask())),
+        units(type), first(first), last(first + type.matrixSize()), amount(operands[6][0]) {}
 
   void run() {
     for (int64_t i = first; i < last; ++i)
-      mask[i] = evaluation.operand(0)[i];
+      mask[i] = operands[0][i];
     if (op.getGrow() == "none")
       prune();
     else
       drop(), grow();
-    const HostTensor *age = op.getAge() ? &evaluation.operand(7) : nullptr;
+    const HostTensor *age = op.getAge() ? &operands[7] : nullptr;
     for (int64_t i = first; i < last; ++i) {
       const bool isNew = added.contains(i);
       for (unsigned k = 1; k <= 3; ++k)
-        evaluation.result(k)[i] = mask[i] == 0 || isNew ? 0 : evaluation.operand(k)[i];
+        results[k][i] = mask[i] == 0 || isNew ? 0 : operands[k][i];
       if (age)
-        evaluation.result(4)[i] = mask[i] == 0 ? 0 : (isNew ? op.getRestart().convertToDouble() : (*age)[i]);
+        results[4][i] = mask[i] == 0 ? 0 : (isNew ? op.getRestart().convertToDouble() : (*age)[i]);
     }
   }
 
@@ -71,8 +72,8 @@ private:
   }
 
   PhiloxStream stream(llvm::StringRef suffix) {
-    const auto seed = static_cast<uint64_t>(static_cast<int64_t>(evaluation.operand(4)[0]));
-    const auto step = static_cast<uint64_t>(static_cast<int64_t>(evaluation.operand(5)[0]));
+    const auto seed = static_cast<uint64_t>(static_cast<int64_t>(operands[4][0]));
+    const auto step = static_cast<uint64_t>(static_cast<int64_t>(operands[5][0]));
     return PhiloxStream(seed, streamKey((op.getStream() + suffix).str()), step);
   }
 
@@ -95,7 +96,7 @@ private:
   }
 
   void drop() {
-    const HostTensor &weight = evaluation.operand(1);
+    const HostTensor &weight = operands[1];
     const PhiloxStream draws = stream(".drop");
     std::vector<Candidate> below, others;
     for (int64_t begin = first; begin < last; begin += units.group)
@@ -119,14 +120,14 @@ private:
     for (int64_t begin = first; begin < last; begin += units.group) {
       std::vector<Candidate> candidates;
       for (int64_t unit : unitsOf(begin, true))
-        candidates.emplace_back(orderable(magnitude(evaluation.operand(1), unit)), unit);
+        candidates.emplace_back(orderable(magnitude(operands[1], unit)), unit);
       take(candidates, std::max<int64_t>(static_cast<int64_t>(candidates.size()) - stay, 0), 0);
     }
   }
 
   void grow() {
     const PhiloxStream draws = stream("");
-    const HostTensor *gradient = op.getDenseGradient() ? &evaluation.operand(op.getAge() ? 8 : 7) : nullptr;
+    const HostTensor *gradient = op.getDenseGradient() ? &operands[op.getAge() ? 8 : 7] : nullptr;
     for (int64_t begin = first; begin < last; begin += units.group) {
       std::vector<Candidate> free;
       for (int64_t unit : unitsOf(begin, false))
@@ -136,7 +137,8 @@ private:
   }
 
   UpdateMaskOp op;
-  Evaluation &evaluation;
+  const std::vector<HostTensor> &operands;
+  std::vector<HostTensor> &results;
   HostTensor &mask;
   MaskType type;
   MaskUnits units;
@@ -159,17 +161,21 @@ LogicalResult UpdateMaskOp::inferReturnTypes(MLIRContext *, std::optional<Locati
 LogicalResult UpdateMaskOp::verify() {
   llvm::SmallVector<Dim> shape = dimsOf(getParameter().getType());
   using Named = std::pair<llvm::StringRef, Value>;
-  for (auto [name, value] : {Named("exp_avg", getExpAvg()), Named("exp_avg_sq", getExpAvgSq()),
-                             Named("age", getAge()), Named("dense_gradient", getDenseGradient())})
+  for (auto [name, value] :
+       {Named("exp_avg", getExpAvg()), Named("exp_avg_sq", getExpAvgSq()), Named("age", getAge())})
     if (value && failed(requireShape(*this, name, value, shape, "the parameter's shape")))
       return failure();
+  if (getDenseGradient() && failed(requireMask(*this, getMask(), getDenseGradient(), "dense_gradient")))
+    return failure();
   for (auto [name, value] :
        {Named("seed", getSeed()), Named("step", getStep()), Named("amount", getAmount())})
     if (failed(requireInteger(*this, name, value)))
       return failure();
-  if (failed(requireMask(*this, getMask(), getParameter(), "parameter")))
+  if (failed(requireMaskOrKept(*this, getMask(), getParameter(), "parameter")))
     return failure();
   MaskType type = maskTypeOf(getMask());
+  if (isKeptForm(getParameter(), getMask()) && getGrow() == "none")
+    return ruleError(*this) << "pruning changes the number of kept weights; its parameter must be whole";
   const MaskUnits units(type);
   if (!llvm::is_contained({"magnitude", "signed", "soft"}, getDrop()))
     return ruleError(*this) << "drop must be magnitude, signed or soft, found '" << getDrop() << "'";
@@ -196,7 +202,8 @@ LogicalResult UpdateMaskOp::verify() {
 OpCounts UpdateMaskOp::count() {
   // Every weight is looked at for the drop and, where masks grow, for the growth; and compared with the last
   // key that is taken. A random key is integer work.
-  const Count weights = elementCount(getParameter());
+  MaskType type = maskTypeOf(getMask());
+  const Count weights = Count(type.matrixSize()) * type.matrices();
   ClassCounts counts;
   const int passes = getGrow() == "none" ? 1 : 2;
   counts.index = passes * weights;
@@ -210,8 +217,20 @@ RecomputeCost UpdateMaskOp::recomputeCost() {
 
 LogicalResult UpdateMaskOp::evaluate(Evaluation &evaluation) {
   MaskType type = maskTypeOf(getMask());
+  const HostTensor &mask = evaluation.operand(0);
+  std::vector<HostTensor> operands, results;
+  for (unsigned i = 0; i < getNumOperands(); ++i) {
+    const bool scalar = i >= 4 && i <= 6; // seed, step, amount
+    operands.push_back(scalar ? evaluation.operand(i) : wholeOf(evaluation.operand(i), mask));
+  }
+  for (unsigned i = 0; i < getNumResults(); ++i)
+    results.emplace_back(mask.shape);
   for (int64_t matrix = 0; matrix < type.matrices(); ++matrix)
-    MatrixUpdate(*this, evaluation, matrix * type.matrixSize()).run();
+    MatrixUpdate(*this, operands, results, matrix * type.matrixSize()).run();
+  for (unsigned i = 0; i < getNumResults(); ++i) {
+    HostTensor &result = evaluation.result(i);
+    result = result.shape == mask.shape ? results[i] : keptOf(results[i], results[0], result.shape);
+  }
   return success();
 }
 
@@ -229,6 +248,8 @@ void UpdateMaskOp::commandAttributes(NamedAttrList &attributes) {
   setInteger(attributes, context, "target", static_cast<int64_t>(getTarget()));
   setInteger(attributes, context, "has_age", getAge() ? 1 : 0);
   setNumber(attributes, context, "restart", getRestart().convertToDouble());
+  if (isKeptForm(getParameter(), getMask()))
+    setInteger(attributes, context, "kept_only", 1);
 }
 LogicalResult UpdateMaskOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Value> &) {
   return failure();

@@ -27,6 +27,8 @@ void SparseWeight::refresh(int64_t, int) {
       entries.build(from.mask, from.first, from.transposed);
     else
       entries.clear();
+    if (from.keptForm)
+      entries.useKeptForm(from.mask, from.first);
   }
   if (from.weight)
     entries.refresh(from.weight);

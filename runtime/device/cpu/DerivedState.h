@@ -42,6 +42,7 @@ struct MaskedMatrix {
   int64_t first; // bit of the mask
   const float *weight;
   bool transposed;
+  bool keptForm = false; // the weight holds its kept values alone
 
   bool operator==(const MaskedMatrix &) const = default;
 };

@@ -23,6 +23,13 @@ inline uint64_t maskWord(const uint8_t *bits, int64_t i) {
   return word;
 }
 
+/// Calls body(i) for the weights that the mask keeps, ascending.
+template <typename Body> void forEachKept(const uint8_t *bits, int64_t weights, Body body) {
+  for (int64_t i = 0; i < weights; i += 64)
+    for (uint64_t kept = maskWord(bits, i); kept != 0; kept &= kept - 1)
+      body(i + std::countr_zero(kept));
+}
+
 /// Zeroes x[i] for begin <= i < end where the mask does not keep; `begin` is a multiple of 64.
 inline void zeroDropped(const uint8_t *bits, int64_t begin, int64_t end, float *x) {
   for (int64_t i = begin; i < end; i += 64) {

@@ -18,14 +18,26 @@ Command withoutMask(const Command &command, const char *kind) {
   return dense;
 }
 
-/// The mask of `command`, its last input, over the weights of `weights`.
+/// The matrix [out, in] that a weight in kept form stands for, from the attribute `shape`; zeros where the
+/// weight is whole.
+std::pair<int64_t, int64_t> keptShape(Arguments &arguments) {
+  const std::vector<double> shape = arguments.numbers("shape");
+  constexpr double most = 1 << 30;
+  const bool fits = shape.size() == 2 && shape[0] >= 1 && shape[1] >= 1 && shape[0] * shape[1] <= most;
+  arguments.require(shape.empty() || fits, "shape must be [out, in] of at most 2^30 weights");
+  return fits ? std::pair(static_cast<int64_t>(shape[0]), static_cast<int64_t>(shape[1]))
+              : std::pair<int64_t, int64_t>(0, 0);
+}
+
+/// The mask of `command`, its last input, over its weights.
 StatusOr<Tensor> maskOf(PrepareContext &context, size_t leastInputs, bool overOutput) {
   Arguments arguments(context);
   arguments.inputs(leastInputs, leastInputs + 1);
   arguments.outputs(1);
+  const auto [out, in] = keptShape(arguments);
   SLUICE_RETURN_IF_ERROR(arguments.status());
   const Tensor weights = overOutput ? arguments.output(0) : arguments.input(1);
-  const Tensor mask = maskInput(arguments, arguments.inputCount() - 1, weights.elements);
+  const Tensor mask = maskInput(arguments, arguments.inputCount() - 1, out ? out * in : weights.elements);
   SLUICE_RETURN_IF_ERROR(arguments.status());
   return mask;
 }
@@ -106,13 +118,24 @@ StatusOr<PreparedKernel> prepareMaskedGemm(PrepareContext &context) {
   Arguments arguments(context);
   const Tensor x = arguments.input(0), w = arguments.input(1), y = arguments.output(0);
   const bool transposed = !arguments.flag("transpose_b"), accumulate = arguments.flag("accumulate");
-  const Forms forms = formsOf(arguments, w.elements);
+  auto [out, in] = keptShape(arguments);
+  const bool keptForm = out > 0;
+  const Forms forms = formsOf(arguments, keptForm ? out * in : w.elements);
   SLUICE_RETURN_IF_ERROR(arguments.status());
-  if (forms.never())
+  if (keptForm) {
+    arguments.elements(w, forms.most, "w in kept form");
+    arguments.require(forms.always(), "only kernels that skip zeros read the kept form");
+  } else if (forms.never()) {
     return prepareDense(context, dense, prepareGemm);
-  arguments.require(w.rank() == 2 && !arguments.flag("transpose_a"), "w must be [out, in], and A as stored");
+  } else {
+    arguments.require(w.rank() == 2, "w must be [out, in]");
+  }
+  arguments.require(!arguments.flag("transpose_a"), "A must be as stored");
   SLUICE_RETURN_IF_ERROR(arguments.status());
-  const MaskedMatrix source = matrixOf(mask, 0, w.dim(0), w.dim(1), forms, w.f32(), transposed);
+  if (!keptForm)
+    out = w.dim(0), in = w.dim(1);
+  MaskedMatrix source = matrixOf(mask, 0, out, in, forms, w.f32(), transposed);
+  source.keptForm = keptForm;
   arguments.require(x.dim(-1) == source.inputs && y.dim(-1) == source.outputs && x.rows() == y.rows(),
                     "x, w and y must fit together");
   Tensor bias;
@@ -138,15 +161,24 @@ StatusOr<PreparedKernel> prepareMaskedWeightGradient(PrepareContext &context) {
   Arguments arguments(context);
   const Tensor dy = arguments.input(0), x = arguments.input(1), dw = arguments.output(0);
   const bool accumulate = arguments.flag("accumulate");
-  const Forms forms = formsOf(arguments, dw.elements);
+  const auto [out, in] = keptShape(arguments);
+  const bool keptForm = out > 0;
+  const Forms forms = formsOf(arguments, keptForm ? out * in : dw.elements);
   SLUICE_RETURN_IF_ERROR(arguments.status());
-  if (forms.never())
+  if (keptForm) {
+    arguments.elements(dw, forms.most, "dw in kept form");
+    arguments.require(forms.always(), "only kernels that skip zeros write the kept form");
+    arguments.require(dy.dim(-1) == out && x.dim(-1) == in, "dy and x must have the columns of shape");
+  } else if (forms.never()) {
     return prepareGradient(context, dense, 3, prepareGemm);
-  arguments.shape(dw, {dy.dim(-1), x.dim(-1)}, "dw");
+  } else {
+    arguments.shape(dw, {dy.dim(-1), x.dim(-1)}, "dw");
+  }
   arguments.require(dy.rows() == x.rows(), "dy and x must have the same rows");
   SLUICE_RETURN_IF_ERROR(arguments.status());
-  std::shared_ptr<const SparseWeight> weight =
-      context.derived.addSparse(matrixOf(mask, 0, dw.dim(0), dw.dim(1), forms, nullptr, false));
+  MaskedMatrix source = matrixOf(mask, 0, dy.dim(-1), x.dim(-1), forms, nullptr, false);
+  source.keptForm = keptForm;
+  std::shared_ptr<const SparseWeight> weight = context.derived.addSparse(source);
   PreparedKernel skipping =
       sparseWeightGradientKernel(weight, x.rows(), x.f32(), dy.f32(), dw.f32(), accumulate);
   if (forms.always())
@@ -221,9 +253,23 @@ StatusOr<PreparedKernel> prepareApplyMask(PrepareContext &context) {
   arguments.outputs(1);
   const Tensor x = arguments.input(0), y = arguments.output(0);
   const Tensor mask = maskInput(arguments, 1, x.elements);
-  arguments.elements(y, x.elements, "the result");
+  const bool keptOnly = arguments.flag("kept_only");
+  arguments.require(keptOnly ? y.elements <= x.elements : y.elements == x.elements,
+                    "the result must have the operand's size, or that of its kept form");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
+  if (keptOnly) {
+    // One tile: where a value goes depends on the mask before it. A mask from outside must not reach further.
+    kernel.stages.push_back({1, [=](const Tile &) {
+                               float *target = y.f32(), *end = target + y.elements;
+                               forEachKept(mask.as<uint8_t>(), x.elements, [&](int64_t i) {
+                                 if (target < end)
+                                   *target++ = x.f32()[i];
+                               });
+                               std::fill(target, end, 0.0f);
+                             }});
+    return kernel;
+  }
   kernel.stages.push_back(rangeStage(x.elements, 1 << 15, [=](int64_t begin, int64_t end) {
     if (x.data != y.data)
       std::copy(x.f32() + begin, x.f32() + end, y.f32() + begin);

@@ -214,7 +214,9 @@ StatusOr<PreparedKernel> prepareMaskedAdamW(PrepareContext &context) {
   arguments.outputs(ages ? 5 : 4);
   AdamArguments adam;
   adam.read(arguments, 5);
-  const Tensor mask = maskInput(arguments, 4, adam.places[0].elements);
+  // In kept form all elements are kept weights.
+  const bool keptForm = arguments.flag("kept_only");
+  const Tensor mask = keptForm ? Tensor{} : maskInput(arguments, 4, adam.places[0].elements);
   const double ramp = arguments.number("ramp");
   Tensor age;
   if (ages) {
@@ -226,18 +228,23 @@ StatusOr<PreparedKernel> prepareMaskedAdamW(PrepareContext &context) {
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
   kernel.stages.push_back(rangeStage(adam.places[0].elements, grain, [=](int64_t begin, int64_t end) {
-    const auto *bits = mask.as<uint8_t>();
+    const auto *bits = keptForm ? nullptr : mask.as<uint8_t>();
     if (!ages) {
       adam.update(adam.step(), begin, end);
-    } else if (AgedAdam aged(adam, age.f32(), ramp); aged.updates()) {
+    } else if (AgedAdam aged(adam, age.f32(), ramp); aged.updates() && keptForm) {
+      for (int64_t i = begin; i < end; ++i)
+        aged.update(i);
+    } else if (aged.updates()) {
       for (int64_t i = begin; i < end; i += 64)
         for (uint64_t kept = maskWord(bits, i); kept != 0; kept &= kept - 1)
           aged.update(i + std::countr_zero(kept));
     }
-    for (const Tensor &place : adam.places)
-      zeroDropped(bits, begin, end, place.f32());
+    if (!keptForm)
+      for (const Tensor &place : adam.places)
+        zeroDropped(bits, begin, end, place.f32());
     if (ages) {
-      zeroDropped(bits, begin, end, age.f32());
+      if (!keptForm)
+        zeroDropped(bits, begin, end, age.f32());
       std::fill(adam.places[3].f32() + begin, adam.places[3].f32() + end, 0.0f);
     }
   }));

@@ -45,9 +45,9 @@ PreparedKernel sparseWeightGradientKernel(std::shared_ptr<const SparseWeight> we
                                  reinterpret_cast<float *>(tile.workspace) + tile.index * most, tile.scratch);
                            }});
   if (!accumulate)
-    kernel.stages.push_back(rangeStage(outputs * inputs, int64_t{1} << 16, [=](int64_t begin, int64_t end) {
-      std::fill(dw + begin, dw + end, 0.0f);
-    }));
+    kernel.stages.push_back(
+        rangeStage(weight->source().keptForm ? most : outputs * inputs, int64_t{1} << 16,
+                   [=](int64_t begin, int64_t end) { std::fill(dw + begin, dw + end, 0.0f); }));
   constexpr int64_t grain = int64_t{1} << 14;
   kernel.stages.push_back({0,
                            [=](const Tile &tile) {

@@ -1,6 +1,7 @@
 #include "runtime/device/cpu/SparseMatrix.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace sluice::cpu {
 
@@ -10,6 +11,7 @@ SparseMatrix::SparseMatrix(int64_t outputs, int64_t inputs, int64_t most)
   placeList.reserve(room);
   // A run has an entry at least, and there are no more runs than outputs in all blocks of inputs.
   runList.reserve(static_cast<size_t>(std::min(most, outputs * inputBlocks())));
+  keptBefore.reserve(static_cast<size_t>((outputs * inputs + 63) / 64) + 1);
   firstRun.assign(static_cast<size_t>(outputBlocks() * inputBlocks()) + 1, 0);
 }
 
@@ -42,6 +44,25 @@ void SparseMatrix::build(const uint64_t *mask, int64_t first, bool transposed) {
       }
     }
   firstRun[block] = static_cast<uint32_t>(runList.size());
+}
+
+void SparseMatrix::useKeptForm(const uint64_t *mask, int64_t first) {
+  // The kept weights before each word, so that a place is one sum and one count of bits.
+  const int64_t size = outputCount * inputCount, words = (first + size + 63) / 64 - first / 64;
+  std::vector<uint32_t> &before = keptBefore;
+  before.assign(static_cast<size_t>(words), 0);
+  const uint64_t *begin = mask + first / 64;
+  const uint64_t lead = (uint64_t{1} << (first % 64)) - 1; // bits of a neighbour
+  for (int64_t word = 1; word < words; ++word)
+    before[static_cast<size_t>(word)] =
+        before[static_cast<size_t>(word - 1)] +
+        static_cast<uint32_t>(std::popcount(begin[word - 1] & (word == 1 ? ~lead : ~uint64_t{0})));
+  for (uint32_t &place : placeList) {
+    const int64_t bit = first % 64 + place, word = bit / 64;
+    const uint64_t below = (uint64_t{1} << (bit % 64)) - 1;
+    place = before[static_cast<size_t>(word)] +
+            static_cast<uint32_t>(std::popcount(begin[word] & below & (word == 0 ? ~lead : ~uint64_t{0})));
+  }
 }
 
 void SparseMatrix::refresh(const float *weight) {

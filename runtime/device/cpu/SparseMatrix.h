@@ -37,7 +37,10 @@ public:
   void build(const uint64_t *mask, int64_t first, bool transposed);
   /// Drops all entries.
   void clear();
-  /// Copies the values of the kept entries from the weight, stored dense and row-major as for `build`.
+  /// The same where the weight is in kept form: the kept values alone, in row-major order. `places` then are
+  /// places in that form.
+  void useKeptForm(const uint64_t *mask, int64_t first);
+  /// Copies the values of the kept entries from the weight, stored as `build` or `useKeptForm` take it.
   void refresh(const float *weight);
 
   int64_t outputs() const { return outputCount; }
@@ -53,7 +56,7 @@ public:
     return runList.data() + firstRun[static_cast<size_t>(ofOutputs * inputBlocks() + ofInputs) + 1];
   }
   const SparseEntry *entries() const { return entryList.data(); }
-  /// Where in the weight each entry stands: its row-major index.
+  /// Where in the weight each entry stands: its row-major index, or its place in kept form.
   const uint32_t *places() const { return placeList.data(); }
 
 private:
@@ -63,6 +66,7 @@ private:
   std::vector<uint32_t> placeList;
   std::vector<SparseRun> runList;
   std::vector<uint32_t> firstRun;
+  std::vector<uint32_t> keptBefore; // kept weights before each word of the mask; for useKeptForm
 };
 
 } // namespace sluice::cpu

@@ -147,14 +147,52 @@ private:
   int64_t amount;
 };
 
+template <typename Candidates> void updateMatrices(const MaskUpdate &update, void *room) {
+  for (int64_t matrix = 0; matrix < update.shape.matrices; ++matrix)
+    MatrixUpdate<Candidates>(update, matrix * update.shape.pattern.size(), room).run();
+}
+
+/// Weights, moments and age spread out in `room`, updated there, and gathered under the new mask.
+template <typename Candidates>
+void updateKeptForm(const MaskUpdate &update, int64_t weights, float *room, void *candidates) {
+  MaskUpdate whole = update;
+  whole.keptForm = false;
+  const auto *bits = update.mask.as<uint8_t>();
+  const Tensor *kept[] = {&update.places[0], &update.places[1], &update.places[2], &update.age};
+  Tensor *spread[] = {&whole.places[0], &whole.places[1], &whole.places[2], &whole.age};
+  for (int k = 0; k < (update.age.data ? 4 : 3); ++k) {
+    float *target = room + k * weights;
+    const float *source = kept[k]->f32(), *end = source + kept[k]->elements;
+    std::fill_n(target, weights, 0.0f);
+    forEachKept(bits, weights, [&](int64_t i) { target[i] = source < end ? *source++ : 0.0f; });
+    spread[k]->data = reinterpret_cast<std::byte *>(target);
+    spread[k]->elements = weights;
+  }
+  updateMatrices<Candidates>(whole, candidates);
+  for (int k = 0; k < (update.age.data ? 4 : 3); ++k) {
+    float *target = kept[k]->f32(), *end = target + kept[k]->elements;
+    const float *source = spread[k]->f32();
+    forEachKept(bits, weights, [&](int64_t i) {
+      if (target < end)
+        *target++ = source[i];
+    });
+  }
+}
+
 template <typename Candidates> void addStage(PreparedKernel &kernel, const MaskUpdate &update) {
-  kernel.workspaceBytes = static_cast<uint64_t>(update.shape.pattern.units() * Candidates::bytes);
+  const int64_t weights = update.shape.matrices * update.shape.pattern.size();
+  const uint64_t wholeBytes = update.keptForm ? floatBytes(4 * weights) : 0;
+  kernel.workspaceBytes =
+      wholeBytes + static_cast<uint64_t>(update.shape.pattern.units() * Candidates::bytes);
   // One tile: matrices may share a byte of the mask. Parallel is the other masks' updates.
-  kernel.stages.push_back(
-      {1, [=](const Tile &tile) {
-         for (int64_t matrix = 0; matrix < update.shape.matrices; ++matrix)
-           MatrixUpdate<Candidates>(update, matrix * update.shape.pattern.size(), tile.workspace).run();
-       }});
+  kernel.stages.push_back({1, [=](const Tile &tile) {
+                             std::byte *candidates = tile.workspace + wholeBytes;
+                             if (update.keptForm)
+                               updateKeptForm<Candidates>(
+                                   update, weights, reinterpret_cast<float *>(tile.workspace), candidates);
+                             else
+                               updateMatrices<Candidates>(update, candidates);
+                           }});
 }
 
 } // namespace
