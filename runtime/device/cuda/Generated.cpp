@@ -21,11 +21,11 @@ StatusOr<PreparedKernel> prepareLaunch(PrepareContext &context) {
   // A line is walked by a grid-stride loop; a row is a block's; 32 columns are a block's, by 8 rows side by
   // side.
   Launch &launch = shape == "line"   ? kernel.elements(name, rows * columns)
-                   : shape == "rows" ? kernel.launch(name, rows, 1, 1,
+                   : shape == "rows" ? kernel.launch(name, Blocks::each(rows, 1, "rows"),
                                                      columns > 128  ? 256
                                                      : columns > 32 ? 128
                                                                     : 32)
-                                     : kernel.launch(name, ceilDivide(columns, 32));
+                                     : kernel.launch(name, Blocks::each(columns, 32, "columns"));
   for (const Tensor &buffer : buffers)
     launch.pointer(buffer);
   return kernel;

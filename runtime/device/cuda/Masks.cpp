@@ -131,7 +131,7 @@ StatusOr<PreparedKernel> prepareRandomMask(PrepareContext &context) {
   const int64_t words = ceilDivide(weights, 4);
   const uint64_t bytes = kernel.reserve(static_cast<uint64_t>(words) * 4);
   kernel.elements("fill_4", words).workspace(bytes).integer(0).longInteger(words);
-  kernel.launch("random_mask", static_cast<uint64_t>(shape.matrices))
+  kernel.launch("random_mask", Blocks::each(shape.matrices, 1, "matrices"))
       .workspace(bytes)
       .pointer(seed)
       .value(stream)
@@ -147,7 +147,7 @@ StatusOr<PreparedKernel> prepareUpdateMask(PrepareContext &context) {
   PreparedKernel kernel;
   const uint64_t bytes = kernel.reserve(static_cast<uint64_t>(weights));
   kernel.elements("unpack_mask", weights).workspace(bytes).pointer(update.mask).longInteger(weights);
-  kernel.launch("update_mask", static_cast<uint64_t>(update.shape.matrices))
+  kernel.launch("update_mask", Blocks::each(update.shape.matrices, 1, "matrices"))
       .workspace(bytes)
       .value(MaskPlaces{update.places[0].data, update.places[1].data, update.places[2].data, update.age.data,
                         update.gradient.data})
