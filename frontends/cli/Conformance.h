@@ -23,11 +23,11 @@ struct ConformanceRow {
 };
 
 /// Runs each command of entry points init, accumulate, accumulate_dense, apply, update_topology, eval and
-/// logits, where the executable has them,
-/// on `reference` and on `device`, each time from the reference's memory, so that nothing that one command
-/// does wrong reaches another. Initial values and texts are drawn from `seed`. The right results are computed
-/// and not stored: the CPU's kernels are tested against float64 formulas, and so the executable's own shapes
-/// and generated kernels can be checked. Rows are sorted by kind. Errors: the devices' own.
+/// logits, where the executable has them, on `reference` and on `device`, each time from the reference's
+/// memory, so that nothing that one command does wrong reaches another. Initial values and texts are drawn
+/// from `seed`. The right results are computed and not stored: the CPU's kernels are tested against float64
+/// formulas, and so the executable's own shapes and generated kernels can be checked. Rows are sorted by
+/// kind. Errors: the devices' own.
 StatusOr<std::vector<ConformanceRow>> checkConformance(const Executable &executable, Device &reference,
                                                        Device &device, int64_t seed);
 
