@@ -16,6 +16,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <sstream>
@@ -158,7 +159,7 @@ TEST_P(CudaCounts, KernelsMoveTheBytesOfTheirOperands) {
   const std::set<std::string> bound = {"launch", "adamw", "copy", "transpose", "slice",
                                        "concat", "fill",  "rope", "combine"};
   REQUIRE_OK(setInputs(*session, 2));
-  int checked = 0;
+  int checked = 0, byFours = 0;
   for (const char *entry : {"accumulate", "apply"}) {
     const std::vector<Command> &commands = executable->description.entry(entry)->commands;
     for (size_t index = 0; index < commands.size(); ++index) {
@@ -182,10 +183,23 @@ TEST_P(CudaCounts, KernelsMoveTheBytesOfTheirOperands) {
               : 0;
       EXPECT_EQ(loaded, command.inputBytes() + static_cast<uint64_t>(tables));
       EXPECT_EQ(stored, command.outputBytes());
+      // Lines whose length is a multiple of four go by 16 bytes a lane, so 512 a warp.
+      const int64_t length = command.integerOr("rows", 0) * command.integerOr("columns", 0);
+      std::vector<Operand> operands = command.inputs;
+      operands.insert(operands.end(), command.outputs.begin(), command.outputs.end());
+      if (command.kind == "launch" && *command.text("domain") == "line" && length % 4 == 0 &&
+          std::all_of(operands.begin(), operands.end(),
+                      [&](const Operand &operand) { return operand.elements() == length; })) {
+        ASSERT_EQ(launches().size(), 1u);
+        EXPECT_EQ(launches()[0]["global_requests"],
+                  static_cast<int64_t>(operands.size()) * ((length + 127) / 128));
+        ++byFours;
+      }
       ++checked;
     }
   }
   EXPECT_GT(checked, 20);
+  EXPECT_GT(byFours, 0);
 }
 
 /// Every kernel of ours that uses shared memory claims that no two lanes meet in a bank.

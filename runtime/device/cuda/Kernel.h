@@ -95,9 +95,9 @@ struct PreparedKernel {
   Launch &launch(std::string kernel, const Blocks &x, unsigned threads) {
     return launch(std::move(kernel), x, {}, {}, threads);
   }
-  /// A grid-stride launch over `count` elements.
-  Launch &elements(std::string kernel, int64_t count) {
-    return launch(std::move(kernel), Blocks::each(count, 256, "elements").atMost(4096));
+  /// A grid-stride launch over `count` elements, so many a thread and turn.
+  Launch &elements(std::string kernel, int64_t count, int64_t perThread = 1) {
+    return launch(std::move(kernel), Blocks::each(count, 256 * perThread, "elements").atMost(4096));
   }
   /// Reserves part of the workspace; returns its offset.
   uint64_t reserve(uint64_t bytes) {
