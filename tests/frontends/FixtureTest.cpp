@@ -31,6 +31,7 @@ template <typename T> const Status &statusOf(const StatusOr<T> &value) {
 struct Fixture {
   std::string folder;
   WeightFiles weights;
+  ExecWeights execWeights; // the same, as exec takes them
   SafetensorsFile reference;
   ExecInputs inputs;
 
@@ -38,6 +39,8 @@ struct Fixture {
     Fixture fixture;
     fixture.folder = std::string(SLUICE_TEST_DATA) + "/" + name;
     SLUICE_ASSIGN_OR_RETURN(fixture.weights, WeightFiles::open(fixture.folder + "/model.safetensors"));
+    SLUICE_ASSIGN_OR_RETURN(fixture.execWeights,
+                            ExecWeights::open(fixture.folder + "/model.safetensors", ""));
     SLUICE_ASSIGN_OR_RETURN(fixture.reference, SafetensorsFile::open(fixture.folder + "/io.safetensors"));
     SLUICE_ASSIGN_OR_RETURN(fixture.inputs, ExecInputs::read(fixture.folder + "/io.safetensors"));
     return fixture;
@@ -86,7 +89,7 @@ void interpreterAgrees(const char *name) {
     StatusOr<LoadedModel> model = compiler.load(fixture->folder);
     ASSERT_OK(model);
     StatusOr<ExecOutputs> outputs =
-        execInterpreter(compiler, std::move(*model), fixture->weights, fixture->inputs,
+        execInterpreter(compiler, std::move(*model), fixture->execWeights, fixture->inputs,
                         /*gradients=*/true, after, /*simulateArenas=*/after == Phase::Plan);
     ASSERT_OK(outputs);
     compare(*fixture, *outputs, 1e-6);
@@ -100,8 +103,9 @@ void deviceAgrees(const char *name, StatusOr<std::unique_ptr<Device>> device) {
   Compiler compiler;
   StatusOr<LoadedModel> model = compiler.load(fixture->folder);
   ASSERT_OK(model);
-  StatusOr<ExecOutputs> outputs = execDevice(compiler, std::move(*model), fixture->weights, fixture->inputs,
-                                             /*gradients=*/true, **device);
+  StatusOr<ExecOutputs> outputs =
+      execDevice(compiler, std::move(*model), fixture->execWeights, fixture->inputs,
+                 /*gradients=*/true, **device);
   ASSERT_OK(outputs);
   compare(*fixture, *outputs, 1e-5);
 }
@@ -116,7 +120,7 @@ void everyCommandAgrees(const char *name) {
   StatusOr<LoadedModel> model = compiler.load(fixture->folder);
   ASSERT_OK(model);
   StatusOr<BisectReport> report =
-      execBisect(compiler, std::move(*model), fixture->weights, fixture->inputs, 1e-5, **device);
+      execBisect(compiler, std::move(*model), fixture->execWeights, fixture->inputs, 1e-5, **device);
   ASSERT_OK(report);
   EXPECT_EQ(report->command, "") << "error " << report->error;
   EXPECT_GT(report->compared, 20u);
