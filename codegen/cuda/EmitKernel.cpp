@@ -3,6 +3,7 @@
 #include "codegen/cuda/MapText.h"
 #include "codegen/kernel/Program.h"
 
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -95,7 +96,9 @@ private:
     const KernelNode &node = program.nodes[number];
     std::string value;
     if (node.kind == KernelNode::Kind::Input) {
-      value = llvm::formatv("in{0}[{1}]", node.buffer, element(node.index)).str();
+      value = byFours && !node.index.isScalar()
+                  ? llvm::formatv("member(four{0}, i)", node.buffer).str()
+                  : llvm::formatv("in{0}[{1}]", node.buffer, element(node.index)).str();
     } else if (node.kind == KernelNode::Kind::Constant) {
       value = floatText(node.value);
     } else {
@@ -146,11 +149,37 @@ private:
     for (const KernelOutput &output : program.outputs)
       roots.push_back(output.node);
     demandScalars(roots);
-    open(llvm::formatv("for (int64 column = globalThread(); column < {0}; column += globalThreads())",
-                       program.rows * program.columns));
+    const int64_t count = program.rows * program.columns;
+    byFours = count % 4 == 0;
+    if (byFours)
+      return lineByFours(roots, count / 4);
+    open(
+        llvm::formatv("for (int64 column = globalThread(); column < {0}; column += globalThreads())", count));
     columnsOf(roots);
     for (auto [index, output] : llvm::enumerate(program.outputs))
       store(static_cast<int>(index), name(output.node));
+    close();
+  }
+
+  /// Four neighbours a thread, by loads and stores of 16 bytes: operands begin at multiples of 64.
+  void lineByFours(llvm::ArrayRef<int> roots, int64_t fours) {
+    open(llvm::formatv("for (int64 four = globalThread(); four < {0}; four += globalThreads())", fours));
+    llvm::SmallSetVector<int, 8> buffers;
+    for (const KernelNode &node : program.nodes)
+      if (node.kind == KernelNode::Kind::Input && !node.index.isScalar())
+        buffers.insert(node.buffer);
+    for (int buffer : buffers)
+      line(llvm::formatv("const float4 four{0} = ((const float4 *)in{0})[four];", buffer));
+    for (size_t output = 0; output < program.outputs.size(); ++output)
+      line(llvm::formatv("float4 result{0};", output));
+    line("#pragma unroll");
+    open("for (int i = 0; i < 4; ++i)");
+    columnsOf(roots);
+    for (auto [index, output] : llvm::enumerate(program.outputs))
+      line(llvm::formatv("member(result{0}, i) = {1};", index, name(output.node)));
+    close();
+    for (size_t output = 0; output < program.outputs.size(); ++output)
+      line(llvm::formatv("((float4 *)out{0})[four] = result{0};", output));
     close();
   }
 
@@ -266,7 +295,7 @@ private:
   const KernelProgram &program;
   std::string text;
   unsigned depth = 1;
-  bool flat = false;
+  bool flat = false, byFours = false;
   llvm::DenseSet<int> scalars;
 };
 

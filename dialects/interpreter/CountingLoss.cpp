@@ -3,6 +3,10 @@
 #include "dialects/interpreter/CountingFamilies.h"
 #include "dialects/sluice/ops/RoutingBuffer.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 using namespace mlir;
 
 namespace sluice::counting {
@@ -47,6 +51,8 @@ void runCrossEntropyGradient(CrossEntropyGradientOp op, Frame &frame) {
       continue;
     double *row = &frame.out().values[t * classes];
     softmaxRow(&logits.values[t * classes], classes, row);
+    if (!std::isfinite(logits[t * classes + static_cast<int64_t>(targets[t])])) // nor is the loss
+      std::fill(row, row + classes, std::numeric_limits<double>::quiet_NaN());
     double &target = row[static_cast<int64_t>(targets[t])];
     target = (Scalar(target) - 1.0).value;
     for (int64_t c = 0; c < classes; ++c)

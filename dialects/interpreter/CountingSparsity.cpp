@@ -4,6 +4,7 @@
 #include "runtime/support/Philox.h"
 
 #include <algorithm>
+#include <limits>
 
 using namespace mlir;
 
@@ -88,6 +89,7 @@ void runMaskedAdamW(MaskedAdamWOp op, Frame &frame) {
       parameter -= rate * (average / correction.first / root);
     }
     frame.out(0)[i] = parameter.value, frame.out(1)[i] = average.value, frame.out(2)[i] = square.value;
+    frame.out(3)[i] = updates ? 0.0 : std::numeric_limits<double>::quiet_NaN();
     if (ages)
       frame.out(4)[i] = age.value;
   }

@@ -3,6 +3,7 @@
 #include "dialects/sluice/Sluice.h"
 #include "runtime/support/Philox.h"
 
+#include <limits>
 #include <numbers>
 
 using namespace mlir;
@@ -44,8 +45,10 @@ void runAdamW(AdamWOp op, Frame &frame) {
   for (unsigned i = 0; i < 3; ++i)
     frame.out(i).values = frame.in(i).values;
   ++Tally::get().compare; // is the norm finite?
-  if (!std::isfinite(frame.in(7)[0]))
+  if (!std::isfinite(frame.in(7)[0])) {
+    llvm::fill(frame.out(3).values, std::numeric_limits<double>::quiet_NaN());
     return;
+  }
   const Scalar correction1 = 1.0 - transcendental(std::pow(beta1, step));
   const Scalar correction2 = 1.0 - transcendental(std::pow(beta2, step));
   Scalar factor = 1.0, shrink = 0.0;

@@ -12,7 +12,7 @@ def Sluice_CrossEntropyOp : Sluice_DifferentiableOp<"cross_entropy", [0, 1], []>
 }
 
 def Sluice_CrossEntropyGradientOp : Sluice_ValueOp<"cross_entropy_gradient"> {
-  let summary = "dlogits = g * (softmax(logits) - onehot(target)) at counted targets, else 0.";
+  let summary = "dlogits = g * (softmax(logits) - onehot(target)) at counted targets, else 0; NaN where the loss is not finite.";
   let arguments = (ins Sluice_FloatTensor:$logits, Sluice_IdTensor:$targets, Sluice_FloatTensor:$g,
                        DefaultValuedAttr<I64Attr, "-100">:$ignore_index);
   let results = (outs Sluice_FloatTensor:$dlogits);

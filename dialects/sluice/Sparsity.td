@@ -57,8 +57,9 @@ def Sluice_MaskedAdamWOp : Sluice_ValueOp<"masked_adamw"> {
     As `adamw`, for kept weights only. Where the mask does not keep, all results are zero, whatever the operands hold.
     With an `age`, which is one number a weight, age += 1 first and takes the place of `step` in both corrections; with
     `ramp` > 0 then exp_avg *= min(age / ramp, 1) before it is used (a damped start of weights that were just grown).
-    Parameter, moments, gradient and age may be in kept form. A norm that is not finite leaves kept weights, their moments and ages as they are. The fourth result is the gradient,
-    zero; the last is the new age.
+    Parameter, moments, gradient and age may be in kept form. A norm that is not finite leaves kept weights, their moments
+    and ages as they are. The fourth result is the gradient: zero, after a norm that is not finite NaN where weights are
+    kept; the last is the new age.
   }];
   let arguments = (ins Sluice_FloatTensor:$parameter, Sluice_FloatTensor:$exp_avg, Sluice_FloatTensor:$exp_avg_sq,
                        Sluice_FloatTensor:$gradient, Sluice_Mask:$mask, Sluice_FloatTensor:$learning_rate,

@@ -25,7 +25,7 @@ def Sluice_AdamWOp : Sluice_ValueOp<"adamw"> {
     exp_avg = beta1 exp_avg + (1 - beta1) g; exp_avg_sq = beta2 exp_avg_sq + (1 - beta2) g^2;
     parameter -= learning_rate * weight_decay * parameter, then
     parameter -= learning_rate * (exp_avg / (1 - beta1^step)) / (sqrt(exp_avg_sq / (1 - beta2^step)) + epsilon).
-    A norm that is not finite leaves all three as they are. The fourth result is the gradient, zero.
+    A norm that is not finite leaves all three as they are. The fourth result is the gradient: zero, after such a norm NaN.
     `gradient` and `norm` are of the raw sums over the step's tokens.
   }];
   let arguments = (ins Sluice_FloatTensor:$parameter, Sluice_FloatTensor:$exp_avg, Sluice_FloatTensor:$exp_avg_sq,

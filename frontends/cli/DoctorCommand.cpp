@@ -1,8 +1,11 @@
+#include "frontends/cli/Conformance.h"
+#include "frontends/cli/Paths.h"
 #include "frontends/cli/RuntimeCommands.h"
 
 #include "runtime/device/cuda/Driver.h"
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <dlfcn.h>
 #include <thread>
@@ -95,6 +98,33 @@ Status doctor(const std::string &required) {
   return absl::OkStatus();
 }
 
+/// Each command of an executable on a device against the CPU, as a table; an error where one differs.
+Status conformance(const std::string &path, const std::string &deviceName, const Invocation &invocation) {
+  SLUICE_RETURN_IF_ERROR(requireInput("--conformance", path, "an executable (.slx)"));
+  SLUICE_ASSIGN_OR_RETURN(Executable executable, loadExecutable(path));
+  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, openDevice(deviceName, invocation));
+  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Device> cpu, openDevice("cpu", invocation));
+  const auto start = std::chrono::steady_clock::now();
+  SLUICE_ASSIGN_OR_RETURN(std::vector<ConformanceRow> rows,
+                          checkConformance(executable, *cpu, *device, /*seed=*/1));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  std::string differing;
+  int commands = 0;
+  for (const ConformanceRow &row : rows) {
+    commands += row.commands;
+    if (!row.conforms())
+      differing += concat(differing.empty() ? "" : ", ", row.kind);
+  }
+  std::printf("\nConformance of %s with the CPU: model %s (%s), %d commands, %.1f s\n%s",
+              device->name().c_str(), executable.description.model.c_str(),
+              executable.sha256.substr(0, 16).c_str(), commands, seconds.count(),
+              conformanceTable(rows).c_str());
+  return differing.empty() ? absl::OkStatus()
+                           : failure("--conformance: expected results within ", conformanceLimit,
+                                     " of the CPU's and equal integers, found others in ", differing,
+                                     "; the table says where");
+}
+
 } // namespace
 
 void addDoctorCommand(CLI::App &app, Invocation &invocation) {
@@ -106,7 +136,25 @@ void addDoctorCommand(CLI::App &app, Invocation &invocation) {
       ->type_name("DEVICE")
       ->capture_default_str()
       ->check(oneOf({"cpu", "cuda", "cuda-sim"}));
-  command->callback([=, &invocation] { invocation.action = [=] { return doctor(*required); }; });
+  auto executable = std::make_shared<std::string>(), device = std::make_shared<std::string>("cuda");
+  CLI::Option *conforms =
+      command
+          ->add_option(
+              "--conformance", *executable,
+              "Also run every command of this executable on --device and compare with the CPU; exit with 1 "
+              "where one differs")
+          ->type_name("FILE.slx");
+  command->add_option("--device", *device, "What --conformance looks at: cuda, cuda:N, cuda-sim")
+      ->type_name("DEVICE")
+      ->capture_default_str()
+      ->needs(conforms);
+  addThreads(*command, invocation);
+  command->callback([=, &invocation] {
+    invocation.action = [=, &invocation]() -> Status {
+      SLUICE_RETURN_IF_ERROR(doctor(*required));
+      return executable->empty() ? absl::OkStatus() : conformance(*executable, *device, invocation);
+    };
+  });
 }
 
 } // namespace sluice::cli

@@ -1,6 +1,7 @@
 #include "frontends/cli/CompilerCommands.h"
 #include "frontends/cli/Exec.h"
 #include "frontends/cli/Paths.h"
+#include "frontends/cli/SimulatorChecks.h"
 
 #include <cstdio>
 
@@ -8,7 +9,7 @@ namespace sluice::cli {
 namespace {
 
 struct ExecFlags {
-  std::string model, weights, masks, inputs, output, device, after;
+  std::string model, weights, masks, inputs, output, device, after, checks;
   bool gradients = false, arenas = false, bisect = false;
   double limit = 1e-5;
 };
@@ -90,6 +91,20 @@ Status execOnce(const ExecFlags &flags, const Invocation &invocation) {
   return report(flags, outputs, interpreter);
 }
 
+/// execOnce under the simulated driver's checks. What is found explains a run that failed, so it comes first.
+Status execChecked(const ExecFlags &flags, const Invocation &invocation) {
+  if (flags.checks.empty())
+    return execOnce(flags, invocation);
+  if (flags.device != "cuda-sim")
+    return usageError("--check: the simulated driver checks; expected --device cuda-sim, found '",
+                      flags.device.empty() ? "interpreter" : flags.device, "'");
+  SLUICE_ASSIGN_OR_RETURN(std::string library, simulatedDriver());
+  SLUICE_RETURN_IF_ERROR(startChecks(library, flags.checks));
+  Status outcome = execOnce(flags, invocation);
+  SLUICE_RETURN_IF_ERROR(finishChecks(library));
+  return outcome;
+}
+
 } // namespace
 
 void addExecCommand(CLI::App &app, Invocation &invocation) {
@@ -116,9 +131,17 @@ void addExecCommand(CLI::App &app, Invocation &invocation) {
       ->required();
   command->add_flag("--grad", flags->gradients, "Also write grad/<name> under the weight file's names");
   command
-      ->add_option("--device", flags->device,
-                   "interpreter (float64, plain loops; the default), or cpu (for an executable the default)")
+      ->add_option(
+          "--device", flags->device,
+          "interpreter (float64, plain loops; the default), cpu (for an executable the default), cuda, "
+          "cuda:N or cuda-sim")
       ->type_name("DEVICE");
+  command
+      ->add_option(
+          "--check", flags->checks,
+          "With --device cuda-sim: some of memory, init, race, barrier, launch, or all; what is found "
+          "is printed, and the exit code is 1")
+      ->type_name("LIST");
   command->add_option("--after", flags->after, "Interpret the graph as it stands after this phase")
       ->type_name("PHASE");
   command->add_flag(
@@ -133,7 +156,7 @@ void addExecCommand(CLI::App &app, Invocation &invocation) {
   command->add_option("-o,--output", flags->output, "Safetensors file to write")->type_name("FILE");
   addThreads(*command, invocation);
   command->callback(
-      [=, &invocation] { invocation.action = [=, &invocation] { return execOnce(*flags, invocation); }; });
+      [=, &invocation] { invocation.action = [=, &invocation] { return execChecked(*flags, invocation); }; });
 }
 
 } // namespace sluice::cli

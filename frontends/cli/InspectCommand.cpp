@@ -1,4 +1,5 @@
 #include "frontends/cli/KernelReport.h"
+#include "frontends/cli/LaunchReport.h"
 #include "frontends/cli/Paths.h"
 #include "frontends/cli/RuntimeCommands.h"
 
@@ -17,7 +18,9 @@ void addInspectCommand(CLI::App &app, Invocation &invocation) {
   command->add_option("EXECUTABLE", *path, "A .slx file")->type_name("FILE.slx")->required();
   command->add_flag("--commands", options->allCommands, "Every command on a line of its own");
   auto kernels = std::make_shared<bool>(false);
-  command->add_flag("--kernels", *kernels, "Print registers, memory and spills of each CUDA kernel instead");
+  command->add_flag(
+      "--kernels", *kernels,
+      "Print what each CUDA kernel needs and how it is launched, with FLOPs and bytes, instead");
   auto source = std::make_shared<std::string>();
   command->add_option("--source", *source, "Print the CUDA C++ that holds this kernel instead")
       ->type_name("NAME");
@@ -35,6 +38,8 @@ void addInspectCommand(CLI::App &app, Invocation &invocation) {
       }
       if (*kernels) {
         SLUICE_ASSIGN_OR_RETURN(std::string text, kernelReport(executable));
+        SLUICE_ASSIGN_OR_RETURN(std::string launches, launchReport(executable));
+        text += launches;
         std::fwrite(text.data(), 1, text.size(), stdout);
         return absl::OkStatus();
       }

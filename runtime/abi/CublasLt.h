@@ -44,6 +44,14 @@ enum cublasLtMatmulPreferenceAttribute : int {
   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES = 7,
   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES = 8,
 };
+enum cublasLtMatmulAlgoConfigAttributes_t : int {
+  CUBLASLT_ALGO_CONFIG_ID = 0,
+  CUBLASLT_ALGO_CONFIG_TILE_ID = 1,
+  CUBLASLT_ALGO_CONFIG_SPLITK_NUM = 2,
+  CUBLASLT_ALGO_CONFIG_STAGES_ID = 6,
+};
+
+size_t cublasLtGetVersion();
 
 } // extern "C"
 
@@ -69,6 +77,9 @@ enum cublasLtMatmulPreferenceAttribute : int {
      cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,                           \
      cublasLtMatmulPreference_t preference, int wanted, cublasLtMatmulHeuristicResult_t *results,            \
      int *found))                                                                                            \
+  X(cublasLtMatmulAlgoConfigGetAttribute,                                                                    \
+    (const cublasLtMatmulAlgo_t *algorithm, cublasLtMatmulAlgoConfigAttributes_t attribute, void *value,     \
+     size_t bytes, size_t *written))                                                                         \
   X(cublasLtMatmul,                                                                                          \
     (cublasLtHandle_t handle, cublasLtMatmulDesc_t description, const void *alpha, const void *a,            \
      cublasLtMatrixLayout_t layoutA, const void *b, cublasLtMatrixLayout_t layoutB, const void *beta,        \

@@ -57,6 +57,9 @@ struct Command {
   StatusOr<std::string> text(std::string_view name) const;
   int64_t integerOr(std::string_view name, int64_t fallback) const;
   double numberOr(std::string_view name, double fallback) const;
+  /// Bytes of the inputs (outputs), each place once: what a command that is bound by memory reads (writes).
+  uint64_t inputBytes() const;
+  uint64_t outputBytes() const;
 };
 
 /// Memory of a device. Contents start as zero. Freed on destruction.
@@ -70,6 +73,31 @@ public:
   virtual Status write(uint64_t offset, const void *source, uint64_t size) = 0;
   virtual Status read(uint64_t offset, void *target, uint64_t size) const = 0;
 };
+
+/// Part of a memory and where in a DeviceReadback it goes.
+struct ReadbackPart {
+  const DeviceMemory *memory = nullptr;
+  uint64_t offset = 0, size = 0; // bytes of the memory
+  uint64_t at = 0;               // byte of the readback
+};
+
+/// Room on the host for results that are asked for now and looked at later, so that the host can give the
+/// device more work in between.
+class DeviceReadback {
+public:
+  virtual ~DeviceReadback() = default;
+  /// Copies every part, as the programs executed so far leave it, to `base` + its place. Waits for nothing
+  /// and allocates nothing. Errors (failure): a part outside of its memory or of this room.
+  virtual Status fetch(absl::Span<const ReadbackPart> parts, uint64_t base) = 0;
+  /// Waits for the copies of the last fetch (and so of all before it), not for programs executed after it.
+  /// Errors: what went wrong in the programs that it waited for.
+  virtual Status wait() = 0;
+  /// What was fetched; to be read between wait and the next fetch.
+  virtual const std::byte *bytes() const = 0;
+};
+
+/// The check that every fetch begins with, for a readback of `room` bytes.
+Status checkReadback(absl::Span<const ReadbackPart> parts, uint64_t base, uint64_t room);
 
 /// A prepared list of commands.
 class DeviceProgram {
@@ -95,6 +123,9 @@ public:
   /// Bytes that allocate() can still give, about; 0 when the device cannot tell.
   virtual uint64_t availableMemory() const { return 0; }
   virtual StatusOr<std::unique_ptr<DeviceMemory>> allocate(uint64_t bytes) = 0;
+  /// Room for `bytes` bytes of results. The device as it is here copies at once: right where programs have
+  /// finished when execute returns.
+  virtual StatusOr<std::unique_ptr<DeviceReadback>> createReadback(uint64_t bytes);
   /// Loads generated kernels; later commands of kind "launch" find them by name. Errors: the host lacks a
   /// feature that the image needs, the ABI version differs, the image is damaged.
   virtual Status loadKernels(const KernelImage &image) = 0;
@@ -105,6 +136,13 @@ public:
   /// Tells the device that the host has written into parameters, so that derived state (packed weights) is
   /// stale.
   virtual Status refreshDerivedState() = 0;
+  /// Device memory that a program of these commands takes beside arenas of these sizes, at most; 0 where the
+  /// device's programs take none of the memory that availableMemory counts. Errors: as prepare.
+  virtual StatusOr<uint64_t> workspaceBytes(absl::Span<const Command> commands,
+                                            absl::Span<const uint64_t> arenaBytes) const;
+  /// What the device chose when it prepared programs and what results may depend on, a line each: the
+  /// algorithm of each product that a library computes.
+  virtual std::vector<std::string> choices() const { return {}; }
 };
 
 } // namespace sluice

@@ -71,7 +71,7 @@ Session::~Session() = default;
 StatusOr<Session> Session::create(const Executable &executable, Device &device, SessionOptions options) {
   const ExecutableDescription &model = executable.description;
   uint64_t limit = options.memoryLimit > 0 ? options.memoryLimit : device.availableMemory();
-  SLUICE_RETURN_IF_ERROR(checkMemoryPlan(model, limit, device.name()));
+  SLUICE_RETURN_IF_ERROR(checkMemoryPlan(model, plannedWorkspaces(model, device), limit, device.name()));
   Session session;
   session.model = &model;
   session.device = &device;
@@ -167,6 +167,11 @@ StatusOr<float> Session::scalarOutput(std::string_view entry, std::string_view n
   return value;
 }
 
+StatusOr<ReadbackPart> Session::outputPart(std::string_view entry, std::string_view name, uint64_t at) const {
+  SLUICE_ASSIGN_OR_RETURN(const Operand *operand, output(entry, name));
+  return ReadbackPart{arenas[operand->arena].get(), operand->offset, operand->bytes(), at};
+}
+
 Status Session::getOutputPart(std::string_view entry, std::string_view name, int64_t first,
                               absl::Span<float> values) const {
   SLUICE_ASSIGN_OR_RETURN(const Operand *operand, output(entry, name));
@@ -214,11 +219,22 @@ Status Session::writeState(const StateTensor &tensor, uint64_t offset, const voi
   return arenas[tensor.place.arena]->write(tensor.place.offset + offset, bytes, size);
 }
 
-Status Session::readOperand(const Operand &operand, void *values, uint64_t size) const {
+Status Session::checkOperand(const Operand &operand, uint64_t size) const {
   if (operand.arena < 0 || static_cast<size_t>(operand.arena) >= arenas.size() || size != operand.bytes())
     return usageError("operand: expected ", operand.bytes(), " bytes of one of ", arenas.size(),
                       " arenas, found ", size, " of arena ", operand.arena);
+  return absl::OkStatus();
+}
+
+Status Session::readOperand(const Operand &operand, void *values, uint64_t size) const {
+  SLUICE_RETURN_IF_ERROR(checkOperand(operand, size));
   return arenas[operand.arena]->read(operand.offset, values, size);
+}
+
+Status Session::writeOperand(const Operand &operand, const void *values, uint64_t size) {
+  SLUICE_RETURN_IF_ERROR(checkOperand(operand, size));
+  derivedStale = true;
+  return arenas[operand.arena]->write(operand.offset, values, size);
 }
 
 Status Session::readState(const StateTensor &tensor, void *bytes, uint64_t size) const {

@@ -24,10 +24,10 @@ struct SessionOptions {
 /// setting inputs, getting outputs and moving state allocate nothing.
 class Session {
 public:
-  /// Checks the plan against the memory limit, allocates the arenas (all zero) and loads the first kernel
-  /// image for `device` that it takes: the file lists them by preference. The executable and the device must
-  /// outlive the session. Errors: usageError with the plan's table when it does not fit; the device's own
-  /// errors.
+  /// Checks the plan, with the device's workspaces, against the memory limit, allocates the arenas (all zero)
+  /// and loads the first kernel image for `device` that it takes: the file lists them by preference. The
+  /// executable and the device must outlive the session. Errors: usageError with the plan's table when it
+  /// does not fit; the device's own errors.
   static StatusOr<Session> create(const Executable &executable, Device &device, SessionOptions options = {});
 
   Session(Session &&) = default;
@@ -38,7 +38,8 @@ public:
 
   /// Prepares the entry point's commands; happens by itself at the first run.
   Status prepare(std::string_view entry);
-  /// Runs the entry point's commands and returns when they have finished.
+  /// Runs the entry point's commands; a device may still be at it when this returns. Reading outputs or state
+  /// waits for it.
   Status run(std::string_view entry);
   /// Runs command `index` of the entry point alone, for debuggers. The commands before it must have run.
   Status runCommand(std::string_view entry, size_t index);
@@ -57,6 +58,13 @@ public:
   /// The only element of an output. Errors as getOutput.
   StatusOr<float> scalarOutput(std::string_view entry, std::string_view output) const;
 
+  /// Room on the host for outputs that are fetched without waiting (DeviceReadback).
+  StatusOr<std::unique_ptr<DeviceReadback>> createReadback(uint64_t bytes) {
+    return device->createReadback(bytes);
+  }
+  /// An output as part of a fetch that puts it at byte `at`. Errors as output.
+  StatusOr<ReadbackPart> outputPart(std::string_view entry, std::string_view output, uint64_t at) const;
+
   /// Number of elements of an input or output of an entry point. Errors: no such entry point or name.
   StatusOr<const Operand *> input(std::string_view entry, std::string_view name) const;
   StatusOr<const Operand *> output(std::string_view entry, std::string_view name) const;
@@ -67,6 +75,8 @@ public:
 
   /// Copies what an operand of a command holds now, for debuggers; `size` is operand.bytes().
   Status readOperand(const Operand &operand, void *values, uint64_t size) const;
+  /// The other way; derived state of parameters becomes stale, as by writeState.
+  Status writeOperand(const Operand &operand, const void *values, uint64_t size);
 
   /// Copies `size` bytes of a state tensor (row-major, little-endian) from byte `offset` on between the host
   /// and the device. A write makes derived state stale; it is written anew before the next run. A tensor in
@@ -92,6 +102,7 @@ private:
   StatusOr<DeviceProgram *> ready(std::string_view entry);
   /// What a range of the whole tensor is in kept form.
   StatusOr<KeptRange> keptRange(const StateTensor &tensor, uint64_t offset, uint64_t size) const;
+  Status checkOperand(const Operand &operand, uint64_t size) const;
   Status writeNamed(std::string_view entry, std::string_view input, ElementType type, const void *values,
                     size_t count);
   Status readNamed(std::string_view entry, std::string_view output, ElementType type, void *values,

@@ -81,7 +81,7 @@ StatusOr<std::string> describeTraining(const Executable &executable, const Train
   out += concat("\nMemory\n", formatMemoryPlan(model));
   out += concat("  checkpoint               ", formatBytes(checkpointBytes(model)), "\n\nLedger\n",
                 describeLedger(model.ledger));
-  SLUICE_RETURN_IF_ERROR(checkMemoryPlan(model, options.memoryLimit, "this machine"));
+  SLUICE_RETURN_IF_ERROR(checkMemoryPlan(model, {}, options.memoryLimit, "this machine"));
   return out;
 }
 

@@ -132,4 +132,17 @@ StatusOr<bool> prepareRunFolder(const std::string &runFolder, const json &config
   return false;
 }
 
+StatusOr<bool> recordDevice(const std::string &runFolder, const std::string &device,
+                            const std::vector<std::string> &choices) {
+  const nlohmann::json record = {{"version", 1}, {"device", device}, {"choices", choices}};
+  const std::string path = concat(runFolder, "/", runDeviceFile);
+  bool changed = false;
+  if (StatusOr<std::string> text = readFile(path); text.ok()) {
+    const auto before = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+    changed = before.is_object() && before.value("device", "") == device && before != record;
+  }
+  SLUICE_RETURN_IF_ERROR(writeFileAtomically(path, record.dump(1) + "\n"));
+  return changed;
+}
+
 } // namespace sluice

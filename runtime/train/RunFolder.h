@@ -16,6 +16,7 @@ inline constexpr const char *runConfigFile = "config.resolved.json";
 inline constexpr const char *runSpecFile = "spec.resolved.yaml";
 inline constexpr const char *runMetricsFile = "metrics.jsonl";
 inline constexpr const char *runTokenizerFile = "tokenizer.model";
+inline constexpr const char *runDeviceFile = "device.json";
 
 /// The executable that a run folder keeps; nothing when the folder holds no run yet. Errors: a damaged
 /// executable.
@@ -35,5 +36,11 @@ std::string configDifference(const nlohmann::json &run, const nlohmann::json &as
 StatusOr<bool> prepareRunFolder(const std::string &runFolder, const nlohmann::json &config,
                                 const Executable &executable, const std::string &spec,
                                 const std::string &tokenizer);
+
+/// Writes the device's name and its choices (Device::choices) to device.json. Returns whether the file named
+/// the same device with other choices before: sums of products may round otherwise since. Errors: the file
+/// cannot be written.
+StatusOr<bool> recordDevice(const std::string &runFolder, const std::string &device,
+                            const std::vector<std::string> &choices);
 
 } // namespace sluice

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 namespace sluice {
 namespace {
@@ -55,7 +56,6 @@ StatusOr<StepRunner> StepRunner::create(Session &session, int64_t batchTokens) {
   runner.count = batchTokens / microTokens;
   runner.tokens.resize(static_cast<size_t>(microTokens));
   runner.targets.resize(static_cast<size_t>(microTokens));
-  size_t largest = 0;
   for (const NamedOperand &output : session.description().entry("accumulate")->outputs) {
     std::string rest;
     if (takePrefix(output.name, "auxiliary/", rest)) {
@@ -68,14 +68,71 @@ StatusOr<StepRunner> StepRunner::create(Session &session, int64_t batchTokens) {
                              "; compile the model again");
       size_t size = static_cast<size_t>(output.operand.elements());
       runner.names.routing.push_back({rest, output.name, std::vector<double>(size)});
-      largest = std::max(largest, size);
     }
   }
-  runner.statistics.resize(largest);
+  SLUICE_RETURN_IF_ERROR(runner.placeResults("accumulate", runner.accumulated));
+  if (session.has("accumulate_dense"))
+    SLUICE_RETURN_IF_ERROR(runner.placeResults("accumulate_dense", runner.denseAccumulated));
+  SLUICE_ASSIGN_OR_RETURN(ReadbackPart norm, session.outputPart("apply", "gradient_norm", 0));
+  runner.applied = {norm};
+  const uint64_t bytes = runner.resultBytes * static_cast<uint64_t>(runner.count) + norm.size;
+  for (Flight &flight : runner.flights) {
+    SLUICE_ASSIGN_OR_RETURN(flight.results, session.createReadback(bytes));
+  }
   return runner;
 }
 
-Status StepRunner::diverged(const std::string &what) const {
+/// Results of a micro-batch: loss_sum, tokens, auxiliary losses, routing, one behind the other.
+Status StepRunner::placeResults(std::string_view entry, std::vector<ReadbackPart> &parts) {
+  resultBytes = 0;
+  auto add = [&](std::string_view output) -> Status {
+    SLUICE_ASSIGN_OR_RETURN(ReadbackPart part, session->outputPart(entry, output, resultBytes));
+    parts.push_back(part);
+    resultBytes += part.size;
+    return absl::OkStatus();
+  };
+  SLUICE_RETURN_IF_ERROR(add("loss_sum"));
+  SLUICE_RETURN_IF_ERROR(add("tokens"));
+  for (const AuxiliarySum &loss : names.auxiliary)
+    SLUICE_RETURN_IF_ERROR(add(loss.output));
+  for (const RoutingSum &layer : names.routing)
+    SLUICE_RETURN_IF_ERROR(add(layer.output));
+  return absl::OkStatus();
+}
+
+float StepRunner::result(const Flight &flight, uint64_t at) const {
+  float value = 0;
+  std::memcpy(&value, flight.results->bytes() + at, sizeof value);
+  return value;
+}
+
+std::string_view StepRunner::accumulateEntry(int64_t step) const {
+  return masks.needsDenseGradients(step) ? "accumulate_dense" : "accumulate";
+}
+
+StatusOr<int64_t> StepRunner::accumulate(const Flight &flight, int64_t micro) {
+  const std::string_view entry = accumulateEntry(flight.step);
+  flight.stream->batch(flight.firstWindow + static_cast<uint64_t>(micro * shape.batch),
+                       static_cast<uint64_t>(shape.batch), tokens.data(), targets.data());
+  SLUICE_RETURN_IF_ERROR(session->setInput<int32_t>(entry, "tokens", tokens));
+  SLUICE_RETURN_IF_ERROR(session->setInput<int32_t>(entry, "targets", targets));
+  SLUICE_RETURN_IF_ERROR(session->run(entry));
+  return static_cast<int64_t>(targets.size()) - std::count(targets.begin(), targets.end(), ignoreIndex);
+}
+
+Status StepRunner::diverged(const Flight &flight, int64_t lastMicro, const std::string &what) {
+  started = 0;
+  // Since this step no update has changed a parameter. The gradients, which say so, are emptied, and the same
+  // micro-batches fill them again, so that the layer can be named.
+  std::vector<char> zeros;
+  for (const StateTensor &tensor : session->description().tensors) {
+    if (tensor.role != TensorRole::Gradient)
+      continue;
+    zeros.resize(std::max(zeros.size(), static_cast<size_t>(tensor.place.bytes())), 0);
+    SLUICE_RETURN_IF_ERROR(session->writeState(tensor, 0, zeros.data(), tensor.place.bytes()));
+  }
+  for (int64_t micro = 0; micro <= lastMicro; ++micro)
+    SLUICE_RETURN_IF_ERROR(accumulate(flight, micro).status());
   SLUICE_ASSIGN_OR_RETURN(std::string name, firstNotFinite(*session));
   return divergedError(
       what, "; ",
@@ -84,38 +141,49 @@ Status StepRunner::diverged(const std::string &what) const {
       "; lower train.lr or optimizer.clip, or look at the data of this step");
 }
 
-Status StepRunner::readOutputs(std::string_view entry, double counted, StepSums &sums) {
-  for (AuxiliarySum &loss : sums.auxiliary) {
-    SLUICE_ASSIGN_OR_RETURN(float value, session->scalarOutput(entry, loss.output));
-    loss.weightedSum += counted * value;
-  }
-  for (RoutingSum &layer : sums.routing) {
-    absl::Span<float> values(statistics.data(), layer.sums.size());
-    SLUICE_RETURN_IF_ERROR(session->getOutput<float>(entry, layer.output, values));
-    for (size_t index = 0; index < values.size(); ++index)
-      layer.sums[index] += values[index];
-  }
+Status StepRunner::settle(Flight &flight) {
+  SLUICE_RETURN_IF_ERROR(flight.results->wait());
+  for (int64_t micro = 0; micro < count; ++micro)
+    if (const float loss = result(flight, static_cast<uint64_t>(micro) * resultBytes); !std::isfinite(loss))
+      return diverged(
+          flight, micro,
+          concat("step ", flight.step, ", micro-batch ", micro, ": expected a finite loss, found ", loss));
+  const float norm = result(flight, static_cast<uint64_t>(count) * resultBytes);
+  if (!std::isfinite(norm))
+    return diverged(flight, count - 1,
+                    concat("step ", flight.step, ": expected a finite gradient norm, found ", norm));
   return absl::OkStatus();
 }
 
-Status StepRunner::accumulate(const WindowStream &stream, uint64_t firstWindow, int64_t step,
-                              StepSums &sums) {
-  const std::string_view entry = masks.needsDenseGradients(step) ? "accumulate_dense" : "accumulate";
+Status StepRunner::finish(StepSums &sums) {
+  if (started == 0)
+    return failure("expected a started step to finish, found none");
+  Flight &flight = oldest();
+  SLUICE_RETURN_IF_ERROR(settle(flight));
+  uint64_t at = 0;
+  double counted = 0;
+  auto next = [&] {
+    at += sizeof(float);
+    return result(flight, at - sizeof(float));
+  };
   for (int64_t micro = 0; micro < count; ++micro) {
-    stream.batch(firstWindow + static_cast<uint64_t>(micro * shape.batch), static_cast<uint64_t>(shape.batch),
-                 tokens.data(), targets.data());
-    SLUICE_RETURN_IF_ERROR(session->setInput<int32_t>(entry, "tokens", tokens));
-    SLUICE_RETURN_IF_ERROR(session->setInput<int32_t>(entry, "targets", targets));
-    SLUICE_RETURN_IF_ERROR(session->run(entry));
-    SLUICE_ASSIGN_OR_RETURN(float loss, session->scalarOutput(entry, "loss_sum"));
-    SLUICE_ASSIGN_OR_RETURN(float counted, session->scalarOutput(entry, "tokens"));
-    if (!std::isfinite(loss))
-      return diverged(
-          concat("step ", step, ", micro-batch ", micro, ": expected a finite loss, found ", loss));
+    const float loss = next(), here = next();
     sums.nats += loss;
-    sums.targets += counted;
-    SLUICE_RETURN_IF_ERROR(readOutputs(entry, counted, sums));
+    sums.targets += here;
+    counted += here;
+    for (AuxiliarySum &auxiliary : sums.auxiliary)
+      auxiliary.weightedSum += static_cast<double>(here) * next();
+    for (RoutingSum &layer : sums.routing)
+      for (double &sum : layer.sums)
+        sum += next();
   }
+  if (counted != flight.counted)
+    return badInputError("step ", flight.step, ": expected the executable to count the data's ",
+                         flight.counted, " targets, found ", counted, "; compile the model again");
+  sums.gradientNorm = next() / static_cast<float>(counted);
+  ++sums.steps;
+  first = (first + 1) % maximumInFlight;
+  --started;
   return absl::OkStatus();
 }
 
@@ -160,32 +228,46 @@ Status StepRunner::updateTopology(int64_t step) {
   return absl::OkStatus();
 }
 
-Status StepRunner::run(const WindowStream &stream, uint64_t firstWindow, int64_t step, double learningRate,
-                       StepSums &sums) {
-  double before = sums.targets;
-  SLUICE_RETURN_IF_ERROR(accumulate(stream, firstWindow, step, sums));
-  float counted = static_cast<float>(sums.targets - before);
-  if (!(counted > 0))
+Status StepRunner::start(const WindowStream &stream, uint64_t firstWindow, int64_t step,
+                         double learningRate) {
+  if (started == maximumInFlight)
+    return failure("expected at most ", maximumInFlight, " steps in flight");
+  Flight &flight = flights[(first + started) % maximumInFlight];
+  flight.stream = &stream;
+  flight.firstWindow = firstWindow;
+  flight.step = step;
+  int64_t targetCount = 0;
+  const std::vector<ReadbackPart> &parts = masks.needsDenseGradients(step) ? denseAccumulated : accumulated;
+  for (int64_t micro = 0; micro < count; ++micro) {
+    SLUICE_ASSIGN_OR_RETURN(int64_t here, accumulate(flight, micro));
+    SLUICE_RETURN_IF_ERROR(flight.results->fetch(parts, static_cast<uint64_t>(micro) * resultBytes));
+    targetCount += here;
+  }
+  if (targetCount == 0)
     return usageError("step ", step,
                       ": expected at least one target to learn from, found none; is the text packed in ",
                       "documents of one token?");
-  float rate = static_cast<float>(learningRate), number = static_cast<float>(step);
+  flight.counted = static_cast<double>(targetCount);
+  const float rate = static_cast<float>(learningRate), number = static_cast<float>(step),
+              counted = static_cast<float>(targetCount);
   SLUICE_RETURN_IF_ERROR(session->setInput<float>("apply", "learning_rate", absl::MakeConstSpan(&rate, 1)));
   SLUICE_RETURN_IF_ERROR(session->setInput<float>("apply", "step", absl::MakeConstSpan(&number, 1)));
   SLUICE_RETURN_IF_ERROR(session->setInput<float>("apply", "tokens", absl::MakeConstSpan(&counted, 1)));
   SLUICE_RETURN_IF_ERROR(session->run("apply"));
-  SLUICE_ASSIGN_OR_RETURN(float norm, session->scalarOutput("apply", "gradient_norm"));
-  if (!std::isfinite(norm)) {
-    // `apply` has left the parameters alone and emptied the gradients: the same micro-batches fill them
-    // again, so that the layer can be named.
-    StepSums again = names;
-    SLUICE_RETURN_IF_ERROR(accumulate(stream, firstWindow, step, again));
-    return diverged(concat("step ", step, ": expected a finite gradient norm, found ", norm));
-  }
-  if (masks.isDue(step))
-    SLUICE_RETURN_IF_ERROR(updateTopology(step));
-  sums.gradientNorm = norm / counted;
-  ++sums.steps;
+  SLUICE_RETURN_IF_ERROR(flight.results->fetch(applied, static_cast<uint64_t>(count) * resultBytes));
+  ++started;
+  if (!masks.isDue(step))
+    return absl::OkStatus();
+  for (int i = 0; i < started; ++i)
+    SLUICE_RETURN_IF_ERROR(settle(flights[(first + i) % maximumInFlight]));
+  return updateTopology(step);
+}
+
+Status StepRunner::run(const WindowStream &stream, uint64_t firstWindow, int64_t step, double learningRate,
+                       StepSums &sums) {
+  SLUICE_RETURN_IF_ERROR(start(stream, firstWindow, step, learningRate));
+  while (started > 0)
+    SLUICE_RETURN_IF_ERROR(finish(sums));
   return absl::OkStatus();
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/train/Masks.h"
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -42,10 +43,16 @@ struct StepSums {
   void clear();
 };
 
+/// Steps are started and finished apart, so that the host can put the next step into the device's queue
+/// before it looks at the last one. Between a start and its finish nothing waits for the device.
 class StepRunner {
 public:
-  /// Reads the shapes and outputs of entry points accumulate and apply. Errors: an input or output of the
-  /// contract is missing (bad input); batchTokens is not a multiple of batch x seq (usage).
+  /// How many steps may be started and not finished.
+  static constexpr int maximumInFlight = 2;
+
+  /// Reads the shapes and outputs of entry points accumulate and apply, and makes room for their results.
+  /// Errors: an input or output of the contract is missing (bad input); batchTokens is not a multiple of
+  /// batch x seq (usage).
   static StatusOr<StepRunner> create(Session &session, int64_t batchTokens);
 
   /// Masks are updated after steps as `schedule` says; `seed` keys the weights that grow. Errors (bad input):
@@ -62,26 +69,55 @@ public:
   /// Sums with the names of this executable, all zero.
   StepSums emptySums() const;
 
-  /// Runs step `step` (1-based) on windows `firstWindow` .. of the stream and adds to `sums`. Allocates
-  /// nothing. A loss or gradient norm that is not finite is a diverged error that names step, micro-batch and
-  /// the first state tensor that is not finite; parameters and moments are then as before the step, gradients
-  /// are not.
+  /// Puts step `step` (1-based) on windows `firstWindow` .. of the stream, which must live until the step is
+  /// finished, into the device's queue. Allocates nothing once both entry points have run. Only a step after
+  /// which masks change waits for the device, to change none after a step that failed. Errors: too many steps
+  /// in flight (failure); no target to learn from (usage); after a mask's wait those of finish.
+  Status start(const WindowStream &stream, uint64_t firstWindow, int64_t step, double learningRate);
+  /// Waits for the oldest started step and adds what it did to `sums`. A loss or gradient norm that is not
+  /// finite is a diverged error that names step, micro-batch and the first state tensor that is not finite;
+  /// parameters and moments are then as before the step, whatever was started after it, gradients are not,
+  /// and nothing is in flight any more.
+  Status finish(StepSums &sums);
+  int inFlight() const { return started; }
+
+  /// A start and all finishes.
   Status run(const WindowStream &stream, uint64_t firstWindow, int64_t step, double learningRate,
              StepSums &sums);
 
 private:
+  /// A started step: where it reads from, and where its results arrive. Results of a micro-batch follow those
+  /// of the one before; the last are those of `apply`.
+  struct Flight {
+    const WindowStream *stream = nullptr;
+    uint64_t firstWindow = 0;
+    int64_t step = 0;
+    double counted = 0; // targets of the step
+    std::unique_ptr<DeviceReadback> results;
+  };
+
   explicit StepRunner(Session &session) : session(&session) {}
-  Status accumulate(const WindowStream &stream, uint64_t firstWindow, int64_t step, StepSums &sums);
-  Status readOutputs(std::string_view entry, double targets, StepSums &sums);
+  Status placeResults(std::string_view entry, std::vector<ReadbackPart> &parts);
+  std::string_view accumulateEntry(int64_t step) const;
+  Flight &oldest() { return flights[static_cast<size_t>(first)]; }
+  /// Runs micro-batch `micro` and returns how many of its targets count.
+  StatusOr<int64_t> accumulate(const Flight &flight, int64_t micro);
+  /// Waits for the step; an error if it diverged.
+  Status settle(Flight &flight);
   Status updateTopology(int64_t step);
-  Status diverged(const std::string &what) const;
+  /// The error of `what` in micro-batches up to `lastMicro` of a step: runs them again to name a tensor.
+  Status diverged(const Flight &flight, int64_t lastMicro, const std::string &what);
+  float result(const Flight &flight, uint64_t at) const;
 
   Session *session;
   BatchShape shape;
   int64_t count = 0;
   std::vector<int32_t> tokens, targets;
-  std::vector<float> statistics; // room for the largest routing output
   StepSums names;
+  std::vector<ReadbackPart> accumulated, denseAccumulated, applied; // the second of accumulate_dense
+  uint64_t resultBytes = 0;                                         // of a micro-batch
+  Flight flights[maximumInFlight];
+  int first = 0, started = 0;
   MaskSchedule masks;
   int64_t maskSeed = 0;
   struct WatchedMask {

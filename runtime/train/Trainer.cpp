@@ -162,30 +162,67 @@ private:
     return absl::OkStatus();
   }
 
-  Status loop() {
-    SLUICE_RETURN_IF_ERROR(sample(sampleBeforeFile, report.sampleBefore));
-    SpeedMeter speed;
-    if (evaluationDue(state.step) && state.evaluatedStep != state.step)
-      SLUICE_RETURN_IF_ERROR(evaluateDue());
-    while (state.step < lastStep && !stop()) {
-      int64_t step = state.step + 1;
-      double rate = schedule->rate(step), start = now(), before = sums.targets;
-      SLUICE_RETURN_IF_ERROR(runner->run(data->training, state.window, step, rate, sums));
-      speed.addStep(static_cast<uint64_t>(config.batchTokens), now() - start);
-      state.step = step;
+  /// The last step that has been started. `state` is that after the last finished one.
+  int64_t started() const { return state.step + runner->inFlight(); }
+
+  Status startStep() {
+    if (runner->inFlight() == 0)
+      lastFinish = now();
+    const uint64_t window = state.window + static_cast<uint64_t>(runner->inFlight()) * runner->windows();
+    const int64_t step = started() + 1;
+    return runner->start(data->training, window, step, schedule->rate(step));
+  }
+
+  /// Finishes steps until at most `remaining` are in flight.
+  Status finishSteps(int remaining) {
+    while (runner->inFlight() > remaining) {
+      const double before = sums.targets, start = lastFinish;
+      SLUICE_RETURN_IF_ERROR(runner->finish(sums));
+      lastFinish = now();
+      speed.addStep(static_cast<uint64_t>(config.batchTokens), lastFinish - start);
+      ++state.step;
       state.window += runner->windows();
       state.seenTokens += static_cast<uint64_t>(sums.targets - before);
-      if (const MaskChange *change = runner->maskChange(step))
+      if (!deviceRecorded)
+        SLUICE_RETURN_IF_ERROR(recordChoices());
+      if (const MaskChange *change = runner->maskChange(state.step))
         SLUICE_RETURN_IF_ERROR(metrics->write(maskRecord(place(), *change)));
-      if (step == 1 || step % config.logEverySteps == 0 || step == lastStep)
-        SLUICE_RETURN_IF_ERROR(log(rate, speed));
+      if (state.step == 1 || state.step % config.logEverySteps == 0 || state.step == lastStep)
+        SLUICE_RETURN_IF_ERROR(log());
+    }
+    return absl::OkStatus();
+  }
+
+  /// What the device chose for the programs of a step, now that they are prepared.
+  Status recordChoices() {
+    deviceRecorded = true;
+    SLUICE_ASSIGN_OR_RETURN(bool changed, recordDevice(options.runFolder, device.name(), device.choices()));
+    if (changed)
+      progress.note(concat(device.name(), " chose other algorithms than when this run was last here (",
+                           runDeviceFile, "); sums may round otherwise"));
+    return absl::OkStatus();
+  }
+
+  Status loop() {
+    SLUICE_RETURN_IF_ERROR(sample(sampleBeforeFile, report.sampleBefore));
+    if (evaluationDue(state.step) && state.evaluatedStep != state.step)
+      SLUICE_RETURN_IF_ERROR(evaluateDue());
+    while (started() < lastStep && !stop()) {
+      SLUICE_RETURN_IF_ERROR(startStep());
+      // The device has its next step before the last one is looked at; what follows a step's end needs them
+      // all.
+      const int64_t step = started();
+      const bool saves = step % config.checkpointEverySteps == 0 && step < lastStep;
+      const bool looks = evaluationDue(step) || saves || step == lastStep || runner->maskChange(step);
+      SLUICE_RETURN_IF_ERROR(finishSteps(looks ? 0 : 1));
       if (evaluationDue(step))
         SLUICE_RETURN_IF_ERROR(evaluateDue());
-      if (step % config.checkpointEverySteps == 0 && step < lastStep)
+      if (saves)
         SLUICE_RETURN_IF_ERROR(save());
     }
+    SLUICE_RETURN_IF_ERROR(finishSteps(0));
     if (state.step < lastStep) // asked to stop
-      return sums.steps > 0 ? log(schedule->rate(state.step), speed) : absl::OkStatus();
+      return sums.steps > 0 ? log() : absl::OkStatus();
     SLUICE_RETURN_IF_ERROR(save());
     if (!evaluated || evaluatedAt != state.step) {
       // The run stops at no due evaluation: show where it stands, without making it part of the run's state.
@@ -209,7 +246,8 @@ private:
             state.step - sums.steps < schedule->warmupSteps()};
   }
 
-  Status log(double rate, const SpeedMeter &speed) {
+  Status log() {
+    const double rate = schedule->rate(state.step);
     std::vector<std::string> warnings;
     RecordPlace here = place();
     SLUICE_RETURN_IF_ERROR(metrics->write(
@@ -319,10 +357,12 @@ private:
   std::function<bool()> stop;
   RunState state;
   StepSums sums;
+  SpeedMeter speed;
+  double lastFinish = 0; // when the last step was finished, or the device's queue was last empty
   CollapseWatch watch;
   std::set<std::string> named; // layers whose collapse has been named
   int64_t lastStep = 0, savedStep = -1, evaluatedAt = -1;
-  bool evaluated = false;
+  bool evaluated = false, deviceRecorded = false;
   TrainReport report;
 };
 

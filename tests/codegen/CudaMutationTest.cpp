@@ -325,8 +325,8 @@ TEST_F(Mutations, PlantedBugsAreFound) {
        "race"},
       // Memory.
       {"too few parts", "Reduce.cuh", "T parts[32]", 0, "T parts[2]", "Losses.cu", routerLoss, "memory"},
-      {"a shallow tile", "Tile.cuh", "tileB[tileDepth][tileSize + 1]", 0,
-       "tileB[tileDepth / 2][tileSize + 1]", "Products.cu", product, "memory", 16},
+      {"a shallow tile", "Tile.cuh", "tileB[tileDepth][tileSize + 2]", 0,
+       "tileB[tileDepth / 2][tileSize + 2]", "Products.cu", product, "memory", 16},
       {"an id that is followed", "Move.cu", "valid ? table[(int64)id * width + index % width] : 0u", 0,
        "table[(int64)id * width + index % width]", "Move.cu", embeddingFarOutside, "memory"},
       {"words of the wrong width", "Move.cu", "valid ? table[(int64)id * width + index % width] : 0u", 0,

@@ -35,6 +35,13 @@ TEST_F(CommandLineCudaTest, SameBitsInAnyOrderAndAcrossStops) {
   good("sluice-run train cuda.slx --out once" + cuda);
   const std::string hash = checkpointHash("once", 4);
   EXPECT_EQ(hash.size(), 64u);
+  const auto device = nlohmann::json::parse(read("once/device.json"));
+  EXPECT_EQ(device["device"], "cuda-sim");
+  ASSERT_FALSE(device["choices"].empty());
+  EXPECT_NE(device["choices"].dump().find(
+                ": cuBLASLt 130100, algorithm 2, tile 0, stages 0, split 1, workspace 4096 B"),
+            std::string::npos)
+      << device;
   ::setenv("SLUICE_CUDASIM", "seed=5", 1);
   good("sluice train moe.yaml --out spec" + cuda); // compiles for CUDA by itself
   EXPECT_EQ(checkpointHash("spec", 4), hash);
@@ -88,9 +95,23 @@ TEST_F(CommandLineCudaTest, ARunMovesBetweenDevices) {
 TEST_F(CommandLineCudaTest, KernelsAreShownWithWhatTheyNeed) {
   const std::string text = good("sluice-run inspect cuda.slx --kernels").out;
   for (const char *part :
-       {"cuda:sm_80", "registers", "spills", "  attention_forward", "  experts_up", "<= 256"})
+       {"cuda:sm_80", "registers", "spills", "  attention_forward", "  experts_up", "<= 256",
+        "accumulate: ", " launches", "FLOPs", "2 attention_forward, tokens x heads/4 blocks of 128: 128",
+        " gemm or cuBLASLt, columns/64 x rows/64 blocks of 256: ", "routed rows/64 + experts blocks of 256: ",
+        " adamw, min(elements/1024, 4096) blocks of 256: "})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   bad("sluice inspect moe.slx --kernels", 2, {"--kernels", "--target cuda:sm_80"});
+}
+
+TEST_F(CommandLineCudaTest, EveryCommandConformsWithTheCpu) {
+  const std::string text = good("sluice-run doctor --conformance cuda.slx --device cuda-sim").out;
+  for (const char *part : {"Conformance of cuda-sim with the CPU", "\nattention_backward ", "\nlaunch ",
+                           "\nroute ", "\nadamw ", "\nrandom_normal ", " conforms"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  EXPECT_EQ(text.find("DIFFERS"), std::string::npos) << text;
+  bad("sluice-run doctor --conformance none.slx --device cuda-sim", 2, {"--conformance", "none.slx"});
+  bad("sluice-run doctor --device cuda-sim", 2, {"--conformance"});
+  bad("sluice-run doctor --conformance moe.slx --device cuda-sim", 2, {"holds no kernels for cuda-sim"});
 }
 
 TEST_F(CommandLineCudaTest, WhatCannotRunIsRefused) {
@@ -98,7 +119,8 @@ TEST_F(CommandLineCudaTest, WhatCannotRunIsRefused) {
       {"holds no kernels for cuda-sim", "--target cuda:sm_80"});
   ::setenv("SLUICE_CUDASIM", "memory=1048576", 1);
   bad("sluice-run train cuda.slx --out small" + cuda, 2,
-      {"on cuda-sim: expected a plan of at most", "(available memory)", "arena", "activations", "total"});
+      {"on cuda-sim: expected a plan of at most", "(available memory)", "arena", "activations", "workspace",
+       "total"});
   ::unsetenv("SLUICE_CUDASIM");
   EXPECT_FALSE(exists("small/checkpoints"));
 }

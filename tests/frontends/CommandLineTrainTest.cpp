@@ -296,7 +296,9 @@ TEST_F(CommandLineTrainTest, ExportedWeightsGiveTheRunsLoss) {
   StatusOr<SafetensorsFile> interpreter = SafetensorsFile::open(path("a.safetensors"));
   ASSERT_TRUE(interpreter.ok()) << interpreter.status();
   EXPECT_GT(interpreter->tensors().size(), 20u);
-  for (const char *name : {"planned.safetensors", "b.safetensors"}) {
+  good("sluice exec moe.yaml --device cuda-sim --check memory,init,race,barrier,launch" + arguments +
+       "s.safetensors");
+  for (const char *name : {"planned.safetensors", "b.safetensors", "s.safetensors"}) {
     StatusOr<SafetensorsFile> other = SafetensorsFile::open(path(name));
     ASSERT_TRUE(other.ok()) << other.status();
     for (const TensorView &tensor : interpreter->tensors()) {
@@ -316,6 +318,8 @@ TEST_F(CommandLineTrainTest, ExportedWeightsGiveTheRunsLoss) {
   bad("sluice exec moe.slx --device interpreter" + arguments + "d", 2, {"found the executable"});
   bad("sluice exec moe.yaml --after nowhere" + arguments + "d", 2,
       {"--after: expected a phase, found 'nowhere'"});
+  bad("sluice exec moe.yaml --device cpu --check all" + arguments + "d", 2, {"--check", "cuda-sim", "cpu"});
+  bad("sluice exec moe.yaml --device cuda-sim --check races" + arguments + "d", 2, {"--check", "'races'"});
   bad("sluice exec moe.yaml --device gpu" + arguments + "d", 2, {"--device"});
   good("sluice data windows data --count 2 --seq 32 -o two.safetensors");
   bad("sluice exec moe.slx --weights exported --inputs two.safetensors", 2, {"[4, 32]", "[2, 32]"});

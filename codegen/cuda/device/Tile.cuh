@@ -26,8 +26,10 @@ struct TileResult {
 /// neighbours along k are neighbours in memory. All threads of the block must call it.
 template <typename LoadA, typename LoadB>
 __device__ inline void multiplyTile(TileResult &result, int depth, bool deepA, LoadA a, bool deepB, LoadB b) {
-  __shared__ float tileA[tileDepth][tileSize + 1];
-  __shared__ float tileB[tileDepth][tileSize + 1];
+  // Lines are 66 words apart: a warp that stores 16 depths of 2 lines meets each of the 32 banks once, as does one that
+  // stores 32 lines of one depth.
+  __shared__ float tileA[tileDepth][tileSize + 2];
+  __shared__ float tileB[tileDepth][tileSize + 2];
   const int row = threadIdx.x / 16, column = threadIdx.x % 16;
   for (int start = 0; start < depth; start += tileDepth) {
     for (int i = threadIdx.x; i < tileSize * tileDepth; i += tileThreads) {

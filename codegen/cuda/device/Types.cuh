@@ -11,6 +11,10 @@ __device__ inline int64 globalThreads() { return (int64)gridDim.x * blockDim.x; 
 __device__ inline int64 globalWarp() { return globalThread() / 32; }
 __device__ inline int lane() { return threadIdx.x % 32; }
 
+/// Element i of four neighbours; in an unrolled loop they stay in registers.
+__device__ inline float member(const float4 &four, int i) { return (&four.x)[i]; }
+__device__ inline float &member(float4 &four, int i) { return (&four.x)[i]; }
+
 __device__ inline float negativeInfinity() { return __int_as_float(0xff800000); }
 __device__ inline bool isNan(float x) { return x != x; }
 __device__ inline float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }

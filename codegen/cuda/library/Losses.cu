@@ -18,15 +18,17 @@ extern "C" __global__ void cross_entropy_rows(float *losses, const float *logits
   for (int i = threadIdx.x; i < vocabulary; i += blockDim.x)
     mass += expf(row[i] - most);
   const float logMass = most + logf(blockReduce<Sum>(mass));
+  const float loss = counted && valid ? logMass - row[target] : 0.0f;
   if (threadIdx.x == 0) {
-    losses[token] = counted && valid ? logMass - row[target] : 0.0f;
+    losses[token] = loss;
     if (counted && !valid)
       *damage = 1;
   }
   if (!gradient)
     return;
   __syncthreads(); // the target's logit has been read
-  const float factor = counted && valid ? *g : 0.0f;
+  // A loss that is not finite has a gradient of NaN, so that the update which reads it changes nothing.
+  const float factor = loss - loss != 0.0f ? loss - loss : counted && valid ? *g : 0.0f;
   for (int i = threadIdx.x; i < vocabulary; i += blockDim.x)
     gradient[token * vocabulary + i] = factor * (expf(row[i] - logMass) - (i == target ? 1.0f : 0.0f));
 }

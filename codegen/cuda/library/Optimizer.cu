@@ -44,13 +44,15 @@ struct AdamScalars {
 /// One step's numbers, the same for every element.
 struct AdamStep {
   bool update;
-  float scale, keep, corrected, inverseRoot;
+  float rest, scale, keep, corrected, inverseRoot;
 
   __device__ AdamStep() = default;
   __device__ AdamStep(const AdamScalars &scalars, const AdamSettings &settings) {
     const double n = scalars.norm.read(), t = scalars.tokens.read(), rate = scalars.learningRate.read();
     const double index = scalars.step.read();
-    update = n - n == 0.0 && t > 0;
+    const bool finite = n - n == 0.0;
+    update = finite && t > 0;
+    rest = finite ? 0.0f : __int_as_float(0x7fffffff);
     scale = (float)((settings.clip > 0 ? min(1.0, settings.clip / (n / t + 1e-6)) : 1.0) / t);
     keep = (float)(1.0 - rate * settings.decay);
     corrected = (float)(rate / (1.0 - pow(settings.beta1, index)));
@@ -67,7 +69,8 @@ __device__ inline const AdamStep &sharedStep(const AdamScalars &scalars, const A
   return step;
 }
 
-/// A norm that is not finite, or no token, leaves w, m and v; the gradient becomes zero in any case.
+/// A norm that is not finite, or no token, leaves w, m and v. The gradient becomes zero; after a norm that is not finite
+/// NaN, so that no later step changes anything either before the host has looked.
 extern "C" __global__ void adamw(float *w, float *m, float *v, float *gradient, AdamScalars scalars, AdamSettings settings,
                                  int64 count) {
   const AdamStep &step = sharedStep(scalars, settings);
@@ -80,11 +83,11 @@ extern "C" __global__ void adamw(float *w, float *m, float *v, float *gradient, 
       v[i] = newV;
       w[i] = fmaf(-step.corrected, newM / fmaf(sqrtf(newV), step.inverseRoot, epsilon), step.keep * w[i]);
     }
-    gradient[i] = 0.0f;
+    gradient[i] = step.rest;
   }
 }
 
-/// The same over kept weights; all else becomes zero. With ages (or null) age + 1 takes the step's place, and ramp > 0 damps
+/// The same over kept weights; all else becomes zero, the gradient too. With ages (or null) age + 1 takes the step's place, and ramp > 0 damps
 /// the first moment by min(age / ramp, 1).
 extern "C" __global__ void masked_adamw(float *w, float *m, float *v, float *gradient, const unsigned char *mask, float *age,
                                         AdamScalars scalars, AdamSettings settings, double ramp, int64 count) {
@@ -92,7 +95,8 @@ extern "C" __global__ void masked_adamw(float *w, float *m, float *v, float *gra
   const float beta1 = (float)settings.beta1, beta2 = (float)settings.beta2, epsilon = (float)settings.epsilon;
   const double rate = scalars.learningRate.read();
   for (int64 i = globalThread(); i < count; i += globalThreads()) {
-    if (!isKept(mask, i)) {
+    const bool kept = isKept(mask, i);
+    if (!kept) {
       w[i] = m[i] = v[i] = 0.0f;
       if (age)
         age[i] = 0.0f;
@@ -112,7 +116,7 @@ extern "C" __global__ void masked_adamw(float *w, float *m, float *v, float *gra
       v[i] = newV;
       w[i] = fmaf(-corrected, newM / fmaf(sqrtf(newV), inverseRoot, epsilon), step.keep * w[i]);
     }
-    gradient[i] = 0.0f;
+    gradient[i] = kept ? step.rest : 0.0f;
   }
 }
 

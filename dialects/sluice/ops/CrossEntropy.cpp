@@ -127,8 +127,11 @@ LogicalResult CrossEntropyGradientOp::evaluate(Evaluation &evaluation) {
     if (target == ignored)
       continue;
     double shift = logSumExp(&logits.values[t * classes], classes);
+    // An infinite loss gives NaN; a finite one nothing.
+    const double loss = shift - logits[t * classes + target], factor = g + (loss - loss);
     for (int64_t c = 0; c < classes; ++c)
-      dlogits[t * classes + c] = g * (std::exp(logits[t * classes + c] - shift) - (c == target ? 1.0 : 0.0));
+      dlogits[t * classes + c] =
+          factor * (std::exp(logits[t * classes + c] - shift) - (c == target ? 1.0 : 0.0));
   }
   return success();
 }

@@ -2,6 +2,7 @@
 #include "dialects/sluice/ops/MaskRules.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 
@@ -90,6 +91,8 @@ LogicalResult MaskedAdamWOp::evaluate(Evaluation &evaluation) {
       parameter -= rate * decay * parameter;
       parameter -= rate * (average / (1 - std::pow(beta1, steps))) /
                    (std::sqrt(square / (1 - std::pow(beta2, steps))) + epsilon);
+    } else {
+      evaluation.result(3)[i] = std::numeric_limits<double>::quiet_NaN();
     }
     evaluation.result(0)[i] = parameter, evaluation.result(1)[i] = average, evaluation.result(2)[i] = square;
     if (age)

@@ -3,6 +3,7 @@
 #include "runtime/support/Philox.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 
@@ -178,8 +179,10 @@ LogicalResult AdamWOp::evaluate(Evaluation &evaluation) {
   parameter.values = evaluation.operand(0).values;
   average.values = evaluation.operand(1).values;
   square.values = evaluation.operand(2).values;
-  if (!std::isfinite(evaluation.operand(7)[0]))
+  if (!std::isfinite(evaluation.operand(7)[0])) {
+    llvm::fill(evaluation.result(3).values, std::numeric_limits<double>::quiet_NaN());
     return success();
+  }
   const double factor = clip > 0 && norm > clip ? clip / (norm + 1e-6) : 1.0;
   for (int64_t i = 0; i < parameter.size(); ++i) {
     const double g = evaluation.operand(3)[i] / tokens * factor;

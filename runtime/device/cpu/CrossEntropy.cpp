@@ -4,6 +4,7 @@
 #include "runtime/device/cpu/TokenSums.h"
 
 #include <cmath>
+#include <limits>
 
 namespace sluice::cpu {
 
@@ -39,9 +40,14 @@ double crossEntropyGradientRow(const float *logits, int64_t vocabulary, int64_t 
   }
   const float most = rowMax(logits, vocabulary), chosen = logits[target];
   const float mass = rowExp(logits, vocabulary, 1.0f, most, gradient);
+  const double loss = std::log(static_cast<double>(mass)) + most - chosen;
+  if (!std::isfinite(static_cast<float>(loss))) {
+    std::fill_n(gradient, vocabulary, std::numeric_limits<float>::quiet_NaN());
+    return loss;
+  }
   rowScale(gradient, vocabulary, factor / mass, gradient);
   gradient[target] -= factor;
-  return std::log(static_cast<double>(mass)) + most - chosen;
+  return loss;
 }
 
 void sumLosses(const double *losses, int64_t tokens, float *loss) {

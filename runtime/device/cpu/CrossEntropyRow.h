@@ -20,7 +20,8 @@ Targets readTargets(Arguments &arguments, size_t input, int64_t tokens, int64_t 
 /// logsumexp(logits) - logits[target]; 0 for target -1.
 double crossEntropyRow(const float *logits, int64_t vocabulary, int64_t target);
 /// The same; writes factor * (softmax(logits) - onehot(target)) to gradient (zeros for target -1), which may
-/// be logits.
+/// be logits. A loss that is not finite has a gradient of NaN, so that the update which reads it changes
+/// nothing.
 double crossEntropyGradientRow(const float *logits, int64_t vocabulary, int64_t target, float factor,
                                float *gradient);
 /// loss = the sum of losses[0 .. tokens) in order.

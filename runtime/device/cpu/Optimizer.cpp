@@ -4,6 +4,7 @@
 #include "runtime/device/cpu/RowMath.h"
 
 #include <cmath>
+#include <limits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "runtime/device/cpu/Optimizer.cpp"
@@ -14,7 +15,8 @@
 // and n the norm of all sums: g <- g / tokens, times min(1, clip / (n / tokens + 1e-6)) when clip > 0;
 //   m <- beta1 m + (1 - beta1) g,  v <- beta2 v + (1 - beta2) g^2,
 //   w <- w - lr decay w,  w <- w - lr (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) + epsilon).
-// A norm that is not finite, or no token, leaves w, m and v. The gradient becomes zero in any case.
+// A norm that is not finite, or no token, leaves w, m and v. The gradient becomes zero; after a norm that is
+// not finite it becomes NaN, so that no later step changes anything either before the host has looked.
 
 #ifndef SLUICE_CPU_ADAM_STEP
 #define SLUICE_CPU_ADAM_STEP
@@ -22,6 +24,7 @@ namespace sluice::cpu {
 /// One step's numbers, the same for every element.
 struct AdamStep {
   bool update;
+  float rest; // what the gradient becomes
   float gradientScale, beta1, beta2, keep, rate, inverseRoot, epsilon;
 };
 } // namespace sluice::cpu
@@ -96,6 +99,7 @@ struct AdamSettings {
   AdamStep step(double learningRate, double index, double tokens, double norm) const {
     AdamStep step{};
     step.update = std::isfinite(norm) && tokens > 0;
+    step.rest = std::isfinite(norm) ? 0.0f : std::numeric_limits<float>::quiet_NaN();
     if (!step.update)
       return step;
     const double shrink = clip > 0 ? std::min(1.0, clip / (norm / tokens + 1e-6)) : 1.0;
@@ -149,7 +153,7 @@ struct AdamArguments {
       HWY_DYNAMIC_DISPATCH(adamRange)(step, end - begin, places[0].f32() + begin, places[1].f32() + begin,
                                       places[2].f32() + begin, places[3].f32() + begin);
     else
-      std::fill(places[3].f32() + begin, places[3].f32() + end, 0.0f);
+      std::fill(places[3].f32() + begin, places[3].f32() + end, step.rest);
   }
 };
 
@@ -170,6 +174,7 @@ public:
     w = step.keep * w - rate * (m / std::fma(std::sqrt(v), inverseRoot, step.epsilon));
   }
   bool updates() const { return step.update; }
+  float rest() const { return step.rest; }
 
 private:
   void correctFor(float steps) {
@@ -231,22 +236,22 @@ StatusOr<PreparedKernel> prepareMaskedAdamW(PrepareContext &context) {
     const auto *bits = keptForm ? nullptr : mask.as<uint8_t>();
     if (!ages) {
       adam.update(adam.step(), begin, end);
-    } else if (AgedAdam aged(adam, age.f32(), ramp); aged.updates() && keptForm) {
-      for (int64_t i = begin; i < end; ++i)
-        aged.update(i);
-    } else if (aged.updates()) {
-      for (int64_t i = begin; i < end; i += 64)
-        for (uint64_t kept = maskWord(bits, i); kept != 0; kept &= kept - 1)
-          aged.update(i + std::countr_zero(kept));
+    } else {
+      AgedAdam aged(adam, age.f32(), ramp);
+      if (keptForm)
+        for (int64_t i = begin; i < end && aged.updates(); ++i)
+          aged.update(i);
+      else
+        for (int64_t i = begin; i < end && aged.updates(); i += 64)
+          for (uint64_t kept = maskWord(bits, i); kept != 0; kept &= kept - 1)
+            aged.update(i + std::countr_zero(kept));
+      std::fill(adam.places[3].f32() + begin, adam.places[3].f32() + end, aged.rest());
+      if (!keptForm)
+        zeroDropped(bits, begin, end, age.f32());
     }
     if (!keptForm)
       for (const Tensor &place : adam.places)
         zeroDropped(bits, begin, end, place.f32());
-    if (ages) {
-      if (!keptForm)
-        zeroDropped(bits, begin, end, age.f32());
-      std::fill(adam.places[3].f32() + begin, adam.places[3].f32() + end, 0.0f);
-    }
   }));
   return kernel;
 }

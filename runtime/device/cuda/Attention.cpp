@@ -47,8 +47,8 @@ StatusOr<AttentionShape> attentionShape(PrepareContext &context, PreparedKernel 
 
 /// Blocks of 4 warps, one row a warp.
 Launch &launchRows(PreparedKernel &kernel, std::string name, const AttentionShape &shape, int64_t heads) {
-  return kernel.launch(std::move(name), ceilDivide(int64_t{shape.batch} * shape.sequence * heads, 4), 1, 1,
-                       128);
+  return kernel.launch(std::move(name),
+                       Blocks::each(int64_t{shape.batch} * shape.sequence * heads, 4, "tokens x heads"), 128);
 }
 
 } // namespace
@@ -99,7 +99,7 @@ StatusOr<PreparedKernel> prepareAttentionBackward(PrepareContext &context) {
       .workspace(inner)
       .value(shape);
   if (operands.settings.sinks)
-    kernel.launch("attention_backward_sinks", static_cast<uint64_t>(shape.heads))
+    kernel.launch("attention_backward_sinks", Blocks::each(shape.heads, 1, "heads"))
         .pointer(operands.dsinks)
         .pointer(operands.lse)
         .workspace(inner)

@@ -23,6 +23,7 @@ public:
   cublasLtMatmulDesc_t description = nullptr;
   cublasLtMatrixLayout_t first = nullptr, second = nullptr, result = nullptr;
   cublasLtMatmulAlgo_t algorithm{};
+  DenseProduct shape{};
   CUdeviceptr a = 0, b = 0, c = 0;
   float beta = 0;
   uint64_t workspace = 0;
@@ -69,6 +70,8 @@ StatusOr<std::shared_ptr<const Blas>> Blas::open(const std::string &library) {
 #define SLUICE_CUBLASLT_FIND(function, parameters) find(blas->function, #function);
   SLUICE_CUBLASLT(SLUICE_CUBLASLT_FIND)
 #undef SLUICE_CUBLASLT_FIND
+  if (auto *version = reinterpret_cast<decltype(&cublasLtGetVersion)>(::dlsym(opened, "cublasLtGetVersion")))
+    blas->version = version();
   if (!missing.empty())
     return failure("cuBLASLt ", library, " lacks ", missing);
   if (cublasStatus_t status = blas->cublasLtCreate(&blas->handle); status != CUBLAS_STATUS_SUCCESS)
@@ -88,6 +91,7 @@ std::shared_ptr<const BlasProduct> Blas::plan(const DenseProduct &product, CUdev
   const Layout first(product.n, product.k, product.columnB, product.depthB),
       second(product.m, product.k, product.rowA, product.depthA);
   auto made = std::make_shared<BlasProduct>(*this);
+  made->shape = product;
   made->a = a;
   made->b = b;
   made->c = c;
@@ -136,6 +140,21 @@ std::shared_ptr<const BlasProduct> Blas::plan(const DenseProduct &product, CUdev
 
 uint64_t Blas::workspaceBytes(const BlasProduct &product) {
   return product.workspace;
+}
+
+std::string Blas::describe(const BlasProduct &product) const {
+  auto setting = [&](cublasLtMatmulAlgoConfigAttributes_t attribute) {
+    int32_t value = 0;
+    size_t written = 0;
+    const cublasStatus_t status =
+        cublasLtMatmulAlgoConfigGetAttribute(&product.algorithm, attribute, &value, sizeof value, &written);
+    return status == CUBLAS_STATUS_SUCCESS ? concat(value) : std::string("unknown");
+  };
+  return concat(product.shape.m, " x ", product.shape.n, ", depth ", product.shape.k, ": cuBLASLt ", version,
+                ", algorithm ", setting(CUBLASLT_ALGO_CONFIG_ID), ", tile ",
+                setting(CUBLASLT_ALGO_CONFIG_TILE_ID), ", stages ", setting(CUBLASLT_ALGO_CONFIG_STAGES_ID),
+                ", split ", setting(CUBLASLT_ALGO_CONFIG_SPLITK_NUM), ", workspace ", product.workspace,
+                " B");
 }
 
 Status Blas::enqueue(const BlasProduct &product, CUdeviceptr workspace, CUstream stream,

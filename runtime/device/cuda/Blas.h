@@ -35,6 +35,8 @@ public:
   std::shared_ptr<const BlasProduct> plan(const DenseProduct &product, CUdeviceptr c, CUdeviceptr a,
                                           CUdeviceptr b) const;
   static uint64_t workspaceBytes(const BlasProduct &product);
+  /// "38 x 24, depth 40: cuBLASLt 130100, algorithm 21, tile 15, stages 4, split 1, workspace 4096 B".
+  std::string describe(const BlasProduct &product) const;
   /// `workspace` has workspaceBytes(product) bytes, 256-byte aligned; products on one stream may share it.
   /// Puts the product into the stream. Error (failure): the library's code.
   Status enqueue(const BlasProduct &product, CUdeviceptr workspace, CUstream stream,
@@ -47,6 +49,7 @@ public:
 private:
   Blas() = default;
   cublasLtHandle_t handle = nullptr;
+  size_t version = 0;
 };
 
 } // namespace sluice::cuda

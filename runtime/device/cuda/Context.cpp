@@ -32,7 +32,9 @@ StatusOr<std::shared_ptr<Context>> Context::create(std::shared_ptr<const Driver>
   SLUICE_RETURN_IF_ERROR(
       api.check(api.streamCreate(&result->stream, CU_STREAM_NON_BLOCKING), "creating a CUDA stream"));
   const char *named = std::getenv("SLUICE_CUBLASLT");
-  if (const std::string library = named ? named : api.blasLibrary; library != "none") {
+  // A driver that has none must not get one from the environment.
+  if (const std::string library = named && api.blasLibrary != "none" ? named : api.blasLibrary;
+      library != "none") {
     StatusOr<std::shared_ptr<const Blas>> blas = Blas::open(library);
     if (blas.ok())
       result->blas = *std::move(blas);
@@ -90,6 +92,13 @@ Status Context::copyOut(void *target, CUdeviceptr source, uint64_t size) {
     done += part;
   }
   return size ? checkDamage() : absl::OkStatus();
+}
+
+Status Context::waitFor(CUevent event) {
+  SLUICE_RETURN_IF_ERROR(enter());
+  SLUICE_RETURN_IF_ERROR(driver->check(driver->eventSynchronize(event),
+                                       lastProgram.empty() ? "waiting for the CUDA device" : lastProgram));
+  return checkDamage();
 }
 
 Status Context::enqueueDamageCopy(std::string_view program) {

@@ -32,6 +32,8 @@ public:
   /// before it met data that a kernel must not follow.
   Status copyIn(CUdeviceptr target, const void *source, uint64_t size);
   Status copyOut(void *target, CUdeviceptr source, uint64_t size);
+  /// Waits for an event of the stream; errors as copyOut.
+  Status waitFor(CUevent event);
 
   /// The flag that kernels raise, in device memory, and the copy of it that every program ends with.
   std::byte *damageFlag() const { return reinterpret_cast<std::byte *>(damage); }
@@ -40,6 +42,8 @@ public:
   /// Loads a module and its kernels. Errors: the driver refuses the module, or a kernel is not in it.
   Status loadModule(const std::string &bytes, const std::vector<std::string> &kernels);
 
+  /// What was chosen while programs were prepared, a line each.
+  std::vector<std::string> choices;
   /// cuBLASLt; null: the device's own kernel multiplies.
   std::shared_ptr<const Blas> blas;
   CUstream stream = nullptr;

@@ -1,7 +1,9 @@
 #include "runtime/device/cuda/CudaDevice.h"
 
 #include "runtime/device/cuda/Kernels.h"
+#include "runtime/device/cuda/LaunchPlan.h"
 #include "runtime/device/cuda/ModuleArchive.h"
+#include "runtime/device/cuda/Readback.h"
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -93,23 +95,27 @@ private:
     for (size_t place : launch.places)
       ready.parameters.push_back(ready.bytes.data() + place);
     if (launch.product && context->blas)
-      chooseProduct(*launch.product, ready);
+      chooseProduct(index, *launch.product, ready);
     commands[index].push_back(std::move(ready));
     return absl::OkStatus();
   }
 
-  void chooseProduct(const DenseProduct &product, ReadyLaunch &ready) {
+  void chooseProduct(size_t index, const DenseProduct &product, ReadyLaunch &ready) {
     CUdeviceptr places[4]; // C, A, B, bias
     for (size_t i = 0; i < 4; ++i)
       std::memcpy(&places[i], ready.parameters[i], sizeof places[i]);
     if (places[3] == 0)
       ready.product = context->blas->plan(product, places[0], places[1], places[2]);
-    if (ready.product)
-      blasBytes = std::max(blasBytes, Blas::workspaceBytes(*ready.product));
+    if (!ready.product)
+      return;
+    blasBytes = std::max(blasBytes, Blas::workspaceBytes(*ready.product));
+    context->choices.push_back(concat(names[index], ": ", context->blas->describe(*ready.product)));
   }
 
   Status enqueue(size_t index) {
     const Driver &api = context->api();
+    if (api.label)
+      api.label(names[index].c_str());
     for (ReadyLaunch &launch : commands[index]) {
       if (launch.product) {
         SLUICE_RETURN_IF_ERROR(context->blas->enqueue(*launch.product,
@@ -190,6 +196,11 @@ public:
     return std::unique_ptr<DeviceMemory>(std::move(memory));
   }
 
+  StatusOr<std::unique_ptr<DeviceReadback>> createReadback(uint64_t bytes) override {
+    SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<CudaReadback> readback, CudaReadback::create(context, bytes));
+    return std::unique_ptr<DeviceReadback>(std::move(readback));
+  }
+
   Status loadKernels(const KernelImage &image) override {
     if (Status status = checkTarget(image.target); !status.ok())
       return status;
@@ -217,6 +228,22 @@ public:
   }
 
   Status refreshDerivedState() override { return absl::OkStatus(); }
+
+  StatusOr<uint64_t> workspaceBytes(absl::Span<const Command> commands,
+                                    absl::Span<const uint64_t> arenaBytes) const override {
+    SLUICE_ASSIGN_OR_RETURN(std::vector<CommandLaunches> planned, planLaunches(commands, arenaBytes));
+    uint64_t bytes = 0;
+    bool multiplies = false;
+    for (const CommandLaunches &command : planned) {
+      bytes = std::max(bytes, command.workspaceBytes);
+      for (const Launch &launch : command.launches)
+        multiplies = multiplies || launch.product.has_value();
+    }
+    // Which algorithm cuBLASLt takes is known when its operands have places: the most that it may want.
+    return bytes + (multiplies && context->blas ? Blas::workspaceLimit : 0);
+  }
+
+  std::vector<std::string> choices() const override { return context->choices; }
 
 private:
   /// "cuda:sm_80" runs on 8.x with x >= 0; "cuda:compute_80" is PTX, which any later device compiles.

@@ -22,6 +22,7 @@ StatusOr<std::shared_ptr<const Driver>> Driver::open(const std::string &library)
   SLUICE_CUDA_DRIVER(SLUICE_CUDA_FIND)
 #undef SLUICE_CUDA_FIND
   driver->explanation = reinterpret_cast<const char *(*)()>(::dlsym(handle, "cudasimMessage"));
+  driver->label = reinterpret_cast<void (*)(const char *)>(::dlsym(handle, "cudasimLabel"));
   const size_t folder = library.rfind('/');
   driver->blasLibrary = driver->explanation && folder != std::string::npos
                             ? library.substr(0, folder) + "/libsluice_cublaslt_sim.so"

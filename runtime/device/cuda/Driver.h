@@ -57,6 +57,8 @@ public:
   /// What went wrong in the last failed call, in words (a PTX error with its line, a finding): the simulated
   /// driver's own addition, null with a real one.
   const char *(*explanation)() = nullptr;
+  /// Names what is launched from now on, for findings; likewise.
+  void (*label)(const char *text) = nullptr;
 
   /// The cuBLASLt that belongs to this driver: NVIDIA's, or the stand-in beside the simulated driver.
   std::string blasLibrary;

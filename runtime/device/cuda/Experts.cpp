@@ -9,11 +9,11 @@ int64_t rowsOf(const RoutingParameter &routing) {
   return int64_t{routing.tokens} * routing.topK;
 }
 /// Tiles of 64 rows that any split needs at most.
-int64_t rowTiles(const RoutingParameter &routing) {
-  return ceilDivide(rowsOf(routing), 64) + routing.experts;
+Blocks rowTiles(const RoutingParameter &routing) {
+  return Blocks::each(rowsOf(routing), 64, "routed rows").plus(routing.experts, "experts");
 }
-int64_t tilesOf(int64_t extent) {
-  return ceilDivide(extent, 64);
+Blocks tilesOf(int64_t extent, const char *things) {
+  return Blocks::each(extent, 64, things);
 }
 
 void appendCombine(PreparedKernel &kernel, const RoutingParameter &routing, int64_t width, const Tensor &out,
@@ -30,7 +30,9 @@ struct WeightGradient {
   bool gatherLeft, gatherRight, accumulate;
 
   void append(PreparedKernel &kernel, const RoutingParameter &routing) const {
-    kernel.launch("grouped_weight_gradient", tilesOf(in), tilesOf(out), routing.experts)
+    kernel
+        .launch("grouped_weight_gradient", tilesOf(in, "inputs"), tilesOf(out, "outputs"),
+                Blocks::each(routing.experts, 1, "experts"))
         .pointer(dw)
         .pointer(left)
         .pointer(right)
@@ -47,7 +49,7 @@ struct WeightGradient {
 void appendGroupedGemm(PreparedKernel &kernel, const RoutingParameter &routing, const Tensor &y,
                        const Tensor &x, const Tensor &w, const Tensor &bias, int64_t in, int64_t out,
                        bool transposed) {
-  kernel.launch("grouped_gemm", tilesOf(out), rowTiles(routing))
+  kernel.launch("grouped_gemm", tilesOf(out, "outputs"), rowTiles(routing))
       .pointer(y)
       .pointer(x)
       .pointer(w)
@@ -117,7 +119,7 @@ StatusOr<PreparedKernel> prepareGroupedSum(PrepareContext &context) {
   arguments.shape(sums, {routing.experts, dy.dim(-1)}, "the result");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
-  kernel.launch("grouped_sum", ceilDivide(sums.elements, 256))
+  kernel.launch("grouped_sum", Blocks::each(sums.elements, 256, "experts x outputs"))
       .pointer(sums)
       .pointer(dy)
       .value(routing)
@@ -141,7 +143,7 @@ StatusOr<PreparedKernel> prepareExpertsUp(PrepareContext &context) {
     arguments.elements(*result, rowsOf(routing) * hidden, "gate, up and act");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
-  kernel.launch("experts_up", tilesOf(hidden), rowTiles(routing))
+  kernel.launch("experts_up", tilesOf(hidden, "hidden width"), rowTiles(routing))
       .pointer(gate)
       .pointer(up)
       .pointer(act)
@@ -193,13 +195,13 @@ StatusOr<PreparedKernel> prepareExpertsDownGradient(PrepareContext &context) {
     arguments.elements(*tensor, rowsOf(routing) * hidden, "gate, up, dgate and dup");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
-  kernel.launch("combine_gate_gradient", ceilDivide(rowsOf(routing), 8))
+  kernel.launch("combine_gate_gradient", Blocks::each(rowsOf(routing), 8, "routed rows"))
       .pointer(dgates)
       .pointer(dout)
       .pointer(ye)
       .value(routing)
       .integer(width);
-  kernel.launch("experts_down_gradient", tilesOf(hidden), rowTiles(routing))
+  kernel.launch("experts_down_gradient", tilesOf(hidden, "hidden width"), rowTiles(routing))
       .pointer(dgate)
       .pointer(dup)
       .pointer(dout)
@@ -248,7 +250,7 @@ StatusOr<PreparedKernel> prepareExpertsUpGradient(PrepareContext &context) {
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
   const uint64_t rows = kernel.reserve(static_cast<uint64_t>(rowsOf(routing) * width) * 4);
-  kernel.launch("experts_up_gradient_rows", tilesOf(width), rowTiles(routing))
+  kernel.launch("experts_up_gradient_rows", tilesOf(width, "width"), rowTiles(routing))
       .workspace(rows)
       .pointer(dgate)
       .pointer(dup)

@@ -18,14 +18,14 @@ StatusOr<PreparedKernel> prepareLaunch(PrepareContext &context) {
                     "attribute 'domain' must be line, rows or columns");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
-  // A line is walked by a grid-stride loop; a row is a block's; 32 columns are a block's, by 8 rows side by
-  // side.
-  Launch &launch = shape == "line"   ? kernel.elements(name, rows * columns)
-                   : shape == "rows" ? kernel.launch(name, rows, 1, 1,
+  // A line is walked by a grid-stride loop, four elements a thread where its length is a multiple of four; a
+  // row is a block's; 32 columns are a block's, by 8 rows side by side.
+  Launch &launch = shape == "line"   ? kernel.elements(name, rows * columns, rows * columns % 4 == 0 ? 4 : 1)
+                   : shape == "rows" ? kernel.launch(name, Blocks::each(rows, 1, "rows"),
                                                      columns > 128  ? 256
                                                      : columns > 32 ? 128
                                                                     : 32)
-                                     : kernel.launch(name, ceilDivide(columns, 32));
+                                     : kernel.launch(name, Blocks::each(columns, 32, "columns"));
   for (const Tensor &buffer : buffers)
     launch.pointer(buffer);
   return kernel;

@@ -17,11 +17,37 @@ struct RoutingParameter {
   int32_t tokens, topK, experts;
 };
 
+inline int64_t ceilDivide(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+/// Blocks along one axis of a grid, and as a function of what, for `inspect --kernels`.
+struct Blocks {
+  uint64_t count = 1;
+  std::string rule = "1";
+
+  Blocks() = default;
+  Blocks(uint64_t count, std::string rule) : count(count), rule(std::move(rule)) {}
+
+  /// One block for each `perBlock` of `things`, of which there are `extent`.
+  static Blocks each(int64_t extent, int64_t perBlock, const std::string &things) {
+    return {static_cast<uint64_t>(ceilDivide(extent, perBlock)),
+            perBlock == 1 ? things : concat(things, "/", perBlock)};
+  }
+  Blocks plus(int64_t more, const std::string &things) const {
+    return {count + static_cast<uint64_t>(more), concat(rule, " + ", things)};
+  }
+  Blocks atMost(uint64_t limit) const {
+    return {count < limit ? count : limit, concat("min(", rule, ", ", limit, ")")};
+  }
+};
+
 /// One kernel launch. Parameters are appended in the kernel's order.
 class Launch {
 public:
-  Launch(std::string kernel, uint64_t gridX, uint64_t gridY, uint64_t gridZ, unsigned threads)
-      : kernel(std::move(kernel)), grid{gridX, gridY, gridZ}, threads(threads) {}
+  Launch(std::string kernel, const Blocks &x, const Blocks &y, const Blocks &z, unsigned threads)
+      : kernel(std::move(kernel)), grid{x.count, y.count, z.count}, rules{x.rule, y.rule, z.rule},
+        threads(threads) {}
 
   Launch &pointer(const Tensor &tensor) { return value(tensor.data); } // null for an absent tensor
   /// A place in the command's workspace, known when the program is complete.
@@ -48,6 +74,7 @@ public:
 
   std::string kernel;
   uint64_t grid[3];
+  std::string rules[3]; // what the grid is a function of
   unsigned threads;
   std::vector<std::byte> bytes;             // of all parameters
   std::vector<size_t> places;               // where each begins
@@ -61,13 +88,16 @@ struct PreparedKernel {
   uint64_t workspaceBytes = 0;
   std::vector<std::unique_ptr<CudaMemory>> constants; // tables made at prepare
 
-  Launch &launch(std::string kernel, uint64_t x, uint64_t y = 1, uint64_t z = 1, unsigned threads = 256) {
+  Launch &launch(std::string kernel, const Blocks &x, const Blocks &y = {}, const Blocks &z = {},
+                 unsigned threads = 256) {
     return launches.emplace_back(std::move(kernel), x, y, z, threads);
   }
-  /// A grid-stride launch over `count` elements.
-  Launch &elements(std::string kernel, int64_t count) {
-    const uint64_t blocks = (static_cast<uint64_t>(count) + 255) / 256;
-    return launch(std::move(kernel), blocks < 4096 ? blocks : 4096);
+  Launch &launch(std::string kernel, const Blocks &x, unsigned threads) {
+    return launch(std::move(kernel), x, {}, {}, threads);
+  }
+  /// A grid-stride launch over `count` elements, so many a thread and turn.
+  Launch &elements(std::string kernel, int64_t count, int64_t perThread = 1) {
+    return launch(std::move(kernel), Blocks::each(count, 256 * perThread, "elements").atMost(4096));
   }
   /// Reserves part of the workspace; returns its offset.
   uint64_t reserve(uint64_t bytes) {
@@ -85,9 +115,5 @@ using PrepareFunction = StatusOr<PreparedKernel> (*)(PrepareContext &context);
 
 /// The prepare function of a command kind; null for an unknown kind.
 PrepareFunction findKernel(std::string_view kind);
-
-inline int64_t ceilDivide(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 } // namespace sluice::cuda

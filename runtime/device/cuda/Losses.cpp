@@ -22,11 +22,11 @@ Tensor readScalar(Arguments &arguments, const Tensor &tensor, std::string_view n
 
 /// One block a row: losses to the workspace, gradients over the logits where `g` is given.
 Launch &crossEntropyRows(PreparedKernel &kernel, uint64_t losses, int64_t rows) {
-  return kernel.launch("cross_entropy_rows", rows).workspace(losses);
+  return kernel.launch("cross_entropy_rows", Blocks::each(rows, 1, "tokens of a chunk")).workspace(losses);
 }
 
 void sumLosses(PreparedKernel &kernel, const Tensor &loss, uint64_t losses, int64_t tokens) {
-  kernel.launch("sum_values", 1).pointer(loss).workspace(losses).longInteger(tokens);
+  kernel.launch("sum_values", {}).pointer(loss).workspace(losses).longInteger(tokens);
 }
 
 /// The head's product in chunks of tokens, so that only chunk x V logits exist at a time.
@@ -99,7 +99,7 @@ struct Balance {
   }
   uint64_t appendSums(PreparedKernel &kernel) const {
     const uint64_t count = 1 + 2 * static_cast<uint64_t>(routing.experts), sums = kernel.reserve(count * 8);
-    kernel.launch("balance_sums", count)
+    kernel.launch("balance_sums", Blocks::each(2 * routing.experts, 1, "2 experts").plus(1, "1"))
         .workspace(sums)
         .pointer(probs)
         .value(routing)
@@ -192,7 +192,7 @@ StatusOr<PreparedKernel> prepareCountTargets(PrepareContext &context) {
   const int64_t ignored = arguments.integer("ignore_index", INT32_MIN, INT32_MAX);
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
-  kernel.launch("count_targets", 1).pointer(count).pointer(ids).integer(ids.elements).integer(ignored);
+  kernel.launch("count_targets", {}).pointer(count).pointer(ids).integer(ids.elements).integer(ignored);
   return kernel;
 }
 
@@ -205,7 +205,7 @@ StatusOr<PreparedKernel> prepareSwitchBalance(PrepareContext &context) {
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
   const uint64_t sums = balance.appendSums(kernel);
-  kernel.launch("switch_balance", 1, 1, 1, 32).pointer(loss).workspace(sums).value(balance.routing);
+  kernel.launch("switch_balance", {}, 32).pointer(loss).workspace(sums).value(balance.routing);
   return kernel;
 }
 
@@ -219,7 +219,7 @@ StatusOr<PreparedKernel> prepareSwitchBalanceGradient(PrepareContext &context) {
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
   const uint64_t sums = balance.appendSums(kernel);
-  kernel.launch("switch_balance_gradient", ceilDivide(balance.routing.tokens, 128), 1, 1, 128)
+  kernel.launch("switch_balance_gradient", Blocks::each(balance.routing.tokens, 128, "tokens"), 128)
       .pointer(dprobs)
       .pointer(balance.probs)
       .workspace(sums)
@@ -240,7 +240,7 @@ StatusOr<PreparedKernel> prepareRouterZ(PrepareContext &context) {
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
   const uint64_t sums = kernel.reserve(16);
-  kernel.launch("router_z", 1)
+  kernel.launch("router_z", {})
       .pointer(loss)
       .workspace(sums)
       .pointer(logits)
@@ -263,7 +263,7 @@ StatusOr<PreparedKernel> prepareRouterZGradient(PrepareContext &context) {
   const int64_t tokens = logits.rows(), experts = logits.dim(-1);
   PreparedKernel kernel;
   const uint64_t sums = kernel.reserve(16);
-  kernel.launch("router_z", 1)
+  kernel.launch("router_z", {})
       .pointer({})
       .workspace(sums)
       .pointer(logits)
@@ -271,7 +271,7 @@ StatusOr<PreparedKernel> prepareRouterZGradient(PrepareContext &context) {
       .integer(tokens)
       .integer(experts)
       .integer(targets.ignored);
-  kernel.launch("router_z_gradient", ceilDivide(tokens, 128), 1, 1, 128)
+  kernel.launch("router_z_gradient", Blocks::each(tokens, 128, "tokens"), 128)
       .pointer(dlogits)
       .workspace(sums)
       .pointer(logits)
@@ -297,7 +297,7 @@ StatusOr<PreparedKernel> prepareRoutingStatistics(PrepareContext &context) {
   arguments.elements(statistics, routing.experts + 4, "the statistics");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
-  kernel.launch("routing_statistics", routing.experts + 4)
+  kernel.launch("routing_statistics", Blocks::each(routing.experts, 1, "experts").plus(4, "4"))
       .pointer(statistics)
       .pointer(logits)
       .pointer(probs)

@@ -125,7 +125,7 @@ StatusOr<PreparedKernel> prepareRandomMask(PrepareContext &context) {
   const int64_t words = ceilDivide(weights, 4);
   const uint64_t bytes = kernel.reserve(static_cast<uint64_t>(words) * 4);
   kernel.elements("fill_4", words).workspace(bytes).integer(0).longInteger(words);
-  kernel.launch("random_mask", static_cast<uint64_t>(shape.matrices))
+  kernel.launch("random_mask", Blocks::each(shape.matrices, 1, "matrices"))
       .workspace(bytes)
       .pointer(seed)
       .value(stream)
@@ -141,7 +141,7 @@ StatusOr<PreparedKernel> prepareUpdateMask(PrepareContext &context) {
   PreparedKernel kernel;
   const uint64_t bytes = kernel.reserve(static_cast<uint64_t>(weights));
   kernel.elements("unpack_mask", weights).workspace(bytes).pointer(update.mask).longInteger(weights);
-  const auto matrices = static_cast<uint64_t>(update.shape.matrices);
+  const Blocks matrices = Blocks::each(update.shape.matrices, 1, "matrices");
   const MaskPlaces places{update.places[0].data, update.places[1].data, update.places[2].data,
                           update.age.data};
   const MaskUnits units(update.shape.pattern);

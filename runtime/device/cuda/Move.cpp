@@ -128,7 +128,7 @@ StatusOr<PreparedKernel> prepareEmbeddingGradient(PrepareContext &context) {
   PreparedKernel kernel;
   if (!accumulate)
     kernel.elements("fill_4", dtable.elements).pointer(dtable).integer(0).longInteger(dtable.elements);
-  kernel.launch("lookup_gradient", ids.elements, 1, 1, 128)
+  kernel.launch("lookup_gradient", Blocks::each(ids.elements, 1, "ids"), 128)
       .pointer(dtable)
       .pointer(ids)
       .pointer(dy)

@@ -55,9 +55,7 @@ struct AdamArguments {
                       "beta1 and beta2 must lie in [0, 1)");
   }
   /// Four elements a thread: a block computes the step's numbers once.
-  uint64_t blocks() const {
-    return std::min<uint64_t>(static_cast<uint64_t>(ceilDivide(places[0].elements, 1024)), 4096);
-  }
+  Blocks blocks() const { return Blocks::each(places[0].elements, 1024, "elements").atMost(4096); }
 };
 
 } // namespace
@@ -125,10 +123,13 @@ StatusOr<PreparedKernel> prepareGlobalNorm(PrepareContext &context) {
   uint64_t at = parts;
   for (const Tensor &gradient : gradients) {
     const int64_t count = ceilDivide(gradient.elements, piece);
-    kernel.launch("squares", count).workspace(at).pointer(gradient).longInteger(gradient.elements);
+    kernel.launch("squares", Blocks::each(gradient.elements, piece, "elements"))
+        .workspace(at)
+        .pointer(gradient)
+        .longInteger(gradient.elements);
     at += static_cast<uint64_t>(count) * 8;
   }
-  kernel.launch("global_norm", 1).pointer(norm).workspace(parts).longInteger(pieces);
+  kernel.launch("global_norm", {}).pointer(norm).workspace(parts).longInteger(pieces);
   return kernel;
 }
 

@@ -6,7 +6,8 @@ namespace sluice::cuda {
 
 Launch &launchProduct(PreparedKernel &kernel, const DenseProduct &product,
                       const std::function<void(Launch &)> &pointers) {
-  Launch &launch = kernel.launch("gemm", ceilDivide(product.n, 64), ceilDivide(product.m, 64));
+  Launch &launch =
+      kernel.launch("gemm", Blocks::each(product.n, 64, "columns"), Blocks::each(product.m, 64, "rows"));
   launch.product = product;
   pointers(launch);
   return launch.integer(product.m)

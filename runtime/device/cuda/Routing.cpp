@@ -56,7 +56,7 @@ StatusOr<PreparedKernel> prepareRoute(PrepareContext &context) {
   arguments.elements(probs, logits.elements, "probs");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
-  Launch &tokens = kernel.launch("route_tokens", ceilDivide(routing.tokens, 128), 1, 1, 128);
+  Launch &tokens = kernel.launch("route_tokens", Blocks::each(routing.tokens, 128, "tokens"), 128);
   score.append(tokens.pointer(logits).value(routing).pointer(gates).pointer(probs));
   tokens
       .value(SelectionParameter{static_cast<int32_t>(selection.groups), static_cast<int32_t>(selection.kept),
@@ -64,9 +64,9 @@ StatusOr<PreparedKernel> prepareRoute(PrepareContext &context) {
                                 selection.bias.data})
       .workspace(kernel.reserve(static_cast<uint64_t>(routing.tokens) *
                                 static_cast<uint64_t>(selection.groups) * 4));
-  kernel.launch("route_count", routing.experts).value(routing);
-  kernel.launch("route_offsets", 1, 1, 1, 32).value(routing);
-  kernel.launch("route_place", routing.experts).value(routing);
+  kernel.launch("route_count", Blocks::each(routing.experts, 1, "experts")).value(routing);
+  kernel.launch("route_offsets", {}, 32).value(routing);
+  kernel.launch("route_place", Blocks::each(routing.experts, 1, "experts")).value(routing);
   return kernel;
 }
 
@@ -87,7 +87,7 @@ StatusOr<PreparedKernel> prepareRouteGradient(PrepareContext &context) {
   arguments.elements(dlogits, probs.elements, "dlogits");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
-  Launch &launch = kernel.launch("route_gradient", ceilDivide(routing.tokens, 128), 1, 1, 128);
+  Launch &launch = kernel.launch("route_gradient", Blocks::each(routing.tokens, 128, "tokens"), 128);
   score.append(launch.pointer(dlogits).pointer(probs).value(routing).pointer(dgates).pointer(dprobs));
   return kernel;
 }
@@ -147,7 +147,7 @@ StatusOr<PreparedKernel> prepareCombineGateGradient(PrepareContext &context) {
   arguments.elements(dgates, rowsOf(routing), "dgates");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
-  kernel.launch("combine_gate_gradient", ceilDivide(rowsOf(routing), 8))
+  kernel.launch("combine_gate_gradient", Blocks::each(rowsOf(routing), 8, "routed rows"))
       .pointer(dgates)
       .pointer(dout)
       .pointer(rows)

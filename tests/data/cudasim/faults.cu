@@ -81,3 +81,20 @@ extern "C" __global__ void waitForEver(int *y, int bug) {
     asm volatile("bar.sync 1, 64;"); // FAULT waitForEver
   y[threadIdx.x] = 1;
 }
+
+extern "C" __global__ void lanesCollide(int *y, int bug) {
+  y[threadIdx.x / 32] = bug ? (int)threadIdx.x : 7; // FAULT lanesCollide
+}
+
+extern "C" __global__ void lanesCollideShared(int *y, int bug) {
+  __shared__ int s[2];
+  const int i = bug ? 0 : threadIdx.x;
+  if (threadIdx.x < 2)
+    s[i] = threadIdx.x + 1; // FAULT lanesCollideShared
+  __syncthreads();
+  y[threadIdx.x] = s[0];
+}
+
+extern "C" __global__ void lanesCollideHere(int *y) {
+  y[0] = threadIdx.x; // FAULT lanesCollideHere
+}

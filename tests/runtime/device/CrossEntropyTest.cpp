@@ -1,6 +1,8 @@
 // The cross-entropy kinds against float64 formulas.
 #include "tests/runtime/device/CommandRunner.h"
 
+#include <limits>
+
 namespace sluice::test {
 namespace {
 
@@ -72,6 +74,29 @@ TEST(CrossEntropy, OfAProductAndOfLogits) {
     EXPECT_CLOSE(runner.read(pdw), dw);
     EXPECT_CLOSE(runner.read(smallGradient), dlogits);
   }
+}
+
+TEST(CrossEntropy, ALossThatIsNotFiniteHasAGradientThatStopsTheUpdate) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  // The first target has no probability at all: softmax is finite, the loss is not.
+  const Floats logits = {-infinity, 1, 2, 3, 4, 5, infinity, 1, 0};
+  CommandRunner runner;
+  const Operand pl = runner.floats({3, 3}, logits), pt = runner.integers({3}, {0, 0, 1}),
+                pg = runner.floats({1}, {1}), gradient = runner.output({3, 3});
+  runner.add("cross_entropy_gradient", {pl, pt, pg}, {gradient}, {flag("ignore_index", -100)});
+  // The same through the head's product: x is one number, w the logits.
+  const Operand px = runner.floats({1, 1}, {1}), pw = runner.floats({3, 1}, {-infinity, 1, 2}),
+                first = runner.integers({1}, {0}), loss = runner.output({1}), dx = runner.output({1, 1}),
+                dw = runner.output({3, 1});
+  runner.add("linear_cross_entropy_gradient", {px, pw, first, pg}, {loss, dx, dw},
+             {flag("ignore_index", -100), flag("accumulate", 0)});
+  runner.run();
+  const Floats found = runner.read(gradient);
+  for (size_t i = 0; i < found.size(); ++i)
+    EXPECT_EQ(std::isnan(found[i]), i / 3 != 1) << i;
+  EXPECT_EQ(runner.read(loss)[0], infinity);
+  for (float value : runner.read(dw))
+    EXPECT_TRUE(std::isnan(value));
 }
 
 TEST(CrossEntropy, ATargetOutsideTheVocabularyIsRefused) {

@@ -190,6 +190,65 @@ TEST_F(CudaExecutor, EveryWaitAndEventIsNeeded) {
   }
 }
 
+/// A result that is asked for, and written over before it is looked at.
+bool resultsSurvive(Device &device) {
+  const std::vector<uint32_t> data = {1, 2, 3, 4}, later = {5, 6, 7, 8};
+  std::vector<uint32_t> result(4);
+  StatusOr<std::unique_ptr<DeviceMemory>> memory = device.allocate(16);
+  StatusOr<std::unique_ptr<DeviceReadback>> readback = device.createReadback(20);
+  if (!memory.ok() || !readback.ok() || !(*memory)->write(0, data.data(), 16).ok())
+    return false;
+  const ReadbackPart parts[] = {{memory->get(), 8, 8, 0}, {memory->get(), 0, 8, 8}};
+  if (!(*readback)->fetch(parts, 4).ok() || !(*memory)->write(0, later.data(), 16).ok() ||
+      !(*readback)->wait().ok())
+    return false;
+  std::memcpy(result.data(), (*readback)->bytes() + 4, 16);
+  return result == std::vector<uint32_t>{3, 4, 1, 2};
+}
+
+TEST_F(CudaExecutor, AReadbackWaitsForItsFetchAlone) {
+  struct Case {
+    const char *name;
+    void (*change)(Driver &);
+    bool survives;
+  };
+  for (const Case &c :
+       {Case{"as it is", count, true},
+        {"no wait for its event",
+         [](Driver &driver) { driver.eventSynchronize = [](CUevent) { return CUresult(0); }; }, false},
+        {"no event behind its copies",
+         [](Driver &driver) { driver.eventRecord = [](CUevent, CUstream) { return CUresult(0); }; }, false},
+        {"copies outside of the stream",
+         [](Driver &driver) {
+           driver.copyToHost = [](void *target, CUdeviceptr place, size_t size, CUstream) {
+             return original.copyToHost(target, place, size, nullptr);
+           };
+         },
+         false}}) {
+    bool survived = true;
+    for (const char *settings : {"seed=0", "seed=1", "seed=2", "seed=3", "seed=4"}) {
+      simulatorFunction<void()>("cudasimReset")();
+      configure(settings);
+      StatusOr<std::unique_ptr<Device>> device = deviceWith(c.change);
+      ASSERT_TRUE(device.ok()) << device.status();
+      calls = {};
+      survived = survived && resultsSurvive(**device);
+      if (c.survives)
+        EXPECT_EQ(calls.streamWaits, 0);
+    }
+    EXPECT_EQ(survived, c.survives) << c.name;
+  }
+  StatusOr<std::unique_ptr<Device>> device = deviceWith([](Driver &) {});
+  ASSERT_TRUE(device.ok()) << device.status();
+  StatusOr<std::unique_ptr<DeviceMemory>> memory = (*device)->allocate(16);
+  StatusOr<std::unique_ptr<DeviceReadback>> readback = (*device)->createReadback(8);
+  ASSERT_TRUE(memory.ok() && readback.ok());
+  const ReadbackPart inside{memory->get(), 8, 8, 0}, beyond{memory->get(), 12, 8, 0};
+  EXPECT_TRUE((*readback)->fetch({&inside, 1}, 0).ok());
+  EXPECT_FALSE((*readback)->fetch({&inside, 1}, 4).ok()) << "outside of the room";
+  EXPECT_FALSE((*readback)->fetch({&beyond, 1}, 0).ok()) << "outside of the memory";
+}
+
 TEST_F(CudaExecutor, KernelsThatMoveDataMoveWhatTheyMust) {
   configure("statistics=1");
   StatusOr<std::unique_ptr<Device>> device = deviceWith([](Driver &) {});

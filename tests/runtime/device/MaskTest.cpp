@@ -232,6 +232,38 @@ TEST(Mask, AdamWOverKeptWeights) {
   }
 }
 
+TEST(Mask, ANormThatIsNotFiniteLeavesKeptWeightsAndStopsTheNextStep) {
+  const int64_t n = 203;
+  const std::vector<bool> kept = someKept(n, 2);
+  for (bool aged : {false, true}) {
+    CommandRunner runner;
+    std::vector<Operand> inputs, outputs;
+    for (int k = 0; k < 4; ++k)
+      inputs.push_back(runner.floats({n}, Floats(n, 3)));
+    outputs = inputs;
+    const Operand one = runner.floats({1}, {1}),
+                  norm = runner.floats({1}, {std::numeric_limits<float>::infinity()});
+    for (const Operand &operand : {runner.bytes(bitsOf(kept)), one, one, one, norm})
+      inputs.push_back(operand);
+    if (aged) {
+      inputs.push_back(runner.floats({n}, Floats(n, 3)));
+      outputs.push_back(inputs.back());
+    }
+    std::vector<CommandAttribute> settings = adamSettings(0.1);
+    settings.push_back(real("ramp", 0));
+    runner.add("masked_adamw", inputs, outputs, settings);
+    runner.run();
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      const Floats found = runner.read(outputs[k]);
+      for (size_t i = 0; i < kept.size(); ++i)
+        ASSERT_TRUE(!kept[i] ? found[i] == 0
+                    : k == 3 ? std::isnan(found[i])
+                             : found[i] == 3)
+            << k << " " << i << " " << found[i];
+    }
+  }
+}
+
 TEST(Mask, AgesTakeTheStepsPlaceAndDampTheFirstMoment) {
   const int64_t n = 1003;
   const std::vector<bool> kept = someKept(n, 2);

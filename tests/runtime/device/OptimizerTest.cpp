@@ -69,7 +69,7 @@ TEST(Optimizer, AdamWAsPyTorchComputesIt) {
   }
 }
 
-TEST(Optimizer, ANormThatIsNotFiniteChangesNothingButTheGradient) {
+TEST(Optimizer, ANormThatIsNotFiniteChangesNothingAndLeavesAGradientThatStopsTheNextStep) {
   const float infinity = std::numeric_limits<float>::infinity();
   for (float badNorm : {infinity, std::numeric_limits<float>::quiet_NaN()}) {
     const Floats w = randomFloats(37, 1), g(37, infinity);
@@ -77,14 +77,21 @@ TEST(Optimizer, ANormThatIsNotFiniteChangesNothingButTheGradient) {
     const Operand pw = runner.floats({37}, w), pm = runner.floats({37}, w), pv = runner.floats({37}, w),
                   pg = runner.floats({37}, g);
     const Operand one = runner.floats({1}, {1}), norm = runner.floats({1}, {badNorm});
-    runner.add("adamw", {pw, pm, pv, pg, one, one, one, norm}, {pw, pm, pv, pg},
-               {real("beta1", 0.9), real("beta2", 0.95), real("epsilon", 1e-8), real("weight_decay", 0.1),
-                real("clip", 1.0)});
+    const std::vector<CommandAttribute> settings = {real("beta1", 0.9), real("beta2", 0.95),
+                                                    real("epsilon", 1e-8), real("weight_decay", 0.1),
+                                                    real("clip", 1.0)};
+    runner.add("adamw", {pw, pm, pv, pg, one, one, one, norm}, {pw, pm, pv, pg}, settings);
+    // The next step adds to the gradient, asks for its norm and updates.
+    const Operand next = runner.output({1});
+    runner.add("global_norm", {pg}, {next});
+    runner.add("adamw", {pw, pm, pv, pg, one, one, one, next}, {pw, pm, pv, pg}, settings);
     runner.run();
+    EXPECT_TRUE(std::isnan(runner.read(next)[0]));
     EXPECT_EQ(runner.read(pw), w);
     EXPECT_EQ(runner.read(pm), w);
     EXPECT_EQ(runner.read(pv), w);
-    EXPECT_EQ(runner.read(pg), Floats(37));
+    for (float gradient : runner.read(pg))
+      EXPECT_TRUE(std::isnan(gradient));
   }
 }
 

@@ -271,9 +271,15 @@ TEST_F(TrainerTest, ANotFiniteNormLeavesParametersAndMomentsAlone) {
   for (const StateTensor &tensor : model.description.tensors)
     before.push_back(*session.readState(tensor.name));
   StepSums sums = runner.emptySums();
-  Status status = runner.run(windows->training, 0, 1, 1e-3, sums);
+  // A step that was started before the first was looked at changes nothing either.
+  ASSERT_OK(runner.start(windows->training, 0, 1, 1e-3));
+  ASSERT_OK(runner.start(windows->training, runner.windows(), 2, 1e-3));
+  EXPECT_EQ(exitCode(runner.start(windows->training, 0, 3, 1e-3)), ExitCode::Failure) << "two are in flight";
+  Status status = runner.finish(sums);
   EXPECT_EQ(exitCode(status), ExitCode::Diverged);
-  EXPECT_HAS(std::string(status.message()), "expected a finite gradient norm, found inf");
+  EXPECT_HAS(std::string(status.message()), "step 1: expected a finite gradient norm, found inf");
+  EXPECT_EQ(runner.inFlight(), 0);
+  EXPECT_EQ(sums.steps, 0);
   for (size_t index = 0; index < before.size(); ++index)
     if (model.description.tensors[index].role != TensorRole::Gradient)
       EXPECT_EQ(*session.readState(model.description.tensors[index].name), before[index])
@@ -286,11 +292,14 @@ TEST_F(TrainerTest, AnExplodingRunKeepsTheLastGoodState) {
   overrides.settings = {"train.lr=1e38", "schedule.kind=constant", "schedule.warmup=0",
                         "evaluation.every_tokens=0"};
   Executable model = executable(trainingSection(6));
+  run("good", model, 1, /*stopAfterSteps=*/1, overrides).IgnoreError(); // saved; its evaluation is not finite
   Status status = run("a", model, 1, {}, overrides).status();
   EXPECT_EQ(exitCode(status), ExitCode::Diverged) << status.ToString();
   EXPECT_HAS(std::string(status.message()), "step 2, micro-batch 0");
   EXPECT_HAS(std::string(status.message()), "in 'embed'");
-  EXPECT_TRUE(Checkpoint::load(folder / "a/latest").ok());
+  // The third step was under way when the second was looked at: the state is that after the first.
+  EXPECT_EQ(Checkpoint::load(folder / "a/latest")->step, 1u);
+  EXPECT_EQ(hashOf(folder / "a/latest"), hashOf(folder / "good/latest"));
 }
 
 /// Runs training in a child that raises `signal` on itself at the first line of progress, and returns its

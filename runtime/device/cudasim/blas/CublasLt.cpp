@@ -118,6 +118,9 @@ bool aligned(const void *pointer, uint64_t alignment) {
 
 } // namespace
 
+size_t cublasLtGetVersion() {
+  return 130100; // the interface's
+}
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
   return created(handle && (*handle = new cublasLtContext));
 }
@@ -212,6 +215,35 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   results->workspaceSize = workspace;
   results->state = CUBLAS_STATUS_SUCCESS;
   *found = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *algorithm,
+                                                    cublasLtMatmulAlgoConfigAttributes_t attribute,
+                                                    void *value, size_t bytes, size_t *written) {
+  Algorithm made{};
+  if (!algorithm || !value || bytes != sizeof(int32_t))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  __builtin_memcpy(&made, algorithm, sizeof made);
+  if (made.mark != mark)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  int32_t number = 0;
+  switch (attribute) {
+  case CUBLASLT_ALGO_CONFIG_ID: // one with and one without workspace
+    number = made.workspace ? 2 : 1;
+    break;
+  case CUBLASLT_ALGO_CONFIG_SPLITK_NUM:
+    number = 1;
+    break;
+  case CUBLASLT_ALGO_CONFIG_TILE_ID:
+  case CUBLASLT_ALGO_CONFIG_STAGES_ID:
+    break;
+  default:
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  __builtin_memcpy(value, &number, sizeof number);
+  if (written)
+    *written = sizeof number;
   return CUBLAS_STATUS_SUCCESS;
 }
 

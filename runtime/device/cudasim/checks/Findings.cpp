@@ -16,6 +16,8 @@ std::string Finding::text() const {
   if (check != Check::Launch)
     result += absl::StrFormat(" at %s (%s), block (%d,%d,%d), thread (%d,%d,%d)", place, instruction,
                               block[0], block[1], block[2], thread[0], thread[1], thread[2]);
+  if (!label.empty())
+    result += concat(", in ", label);
   result += concat(": ", message);
   if (count > 1)
     result += concat(", ", count, " times");

@@ -27,6 +27,7 @@ struct CheckSet {
 struct Finding {
   Check check = Check::Memory;
   std::string kernel;
+  std::string label;       // "command gemm of 'layers.0.attn.wq'"; empty: the program named nothing
   std::string place;       // "kernel.cu:12", or the PTX file's line
   std::string instruction; // "st.global.f32"
   uint64_t blockIndex = 0; // linear; block and thread are meaningless for Launch

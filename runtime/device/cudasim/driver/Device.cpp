@@ -81,6 +81,8 @@ void Device::reset() {
   pool.reset();
   findings.clear();
   statistics.clear();
+  calls = {};
+  label.clear();
   message.clear();
   sticky = CUDA_SUCCESS;
   initialised = false;
@@ -194,6 +196,7 @@ CUresult Device::enqueue(CUstream stream, std::function<CUresult()> run) {
 }
 
 CUresult Device::synchronise(const OperationRef &target) {
+  ++calls.hostWaits; // whether or not the work happens to be done already
   if (target && target->done)
     return CUDA_SUCCESS;
   return work.runUntil(target);

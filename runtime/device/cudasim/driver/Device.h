@@ -47,6 +47,11 @@ struct CUstream_st {
 
 namespace sluice::cudasim {
 
+/// Calls since the last clear: waits of the host for work, launches of graphs, and the nodes of these.
+struct CallCounts {
+  uint64_t hostWaits = 0, graphLaunches = 0, graphNodes = 0;
+};
+
 /// The limits of an architecture.
 struct ArchitectureLimits {
   int maximumShared;     // of a block, when asked for
@@ -64,7 +69,9 @@ public:
   Settings settings;
   FindingLog findings;
   std::vector<std::string> statistics; // JSON, one a launch
-  std::string message;                 // of the last failure
+  CallCounts calls;
+  std::string message; // of the last failure
+  std::string label;   // of launches from now on
   bool initialised = false, runsHostFunction = false;
   CUresult sticky = CUDA_SUCCESS; // an error that ended the context
 

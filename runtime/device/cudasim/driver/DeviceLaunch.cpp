@@ -59,12 +59,14 @@ std::string Device::launchFault(const CUfunc_st &function, const LaunchRequest &
 }
 
 CUresult Device::launch(CUfunction function, LaunchRequest request, CUstream target) {
+  request.label = label;
   const std::string fault = launchFault(*function, request);
   if (!fault.empty()) {
     if (settings.checks.has(Check::Launch)) {
       Finding finding;
       finding.check = Check::Launch;
       finding.kernel = request.kernel->name;
+      finding.label = label;
       finding.message = fault;
       findings.add(std::move(finding));
     }

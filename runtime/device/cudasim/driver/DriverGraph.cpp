@@ -123,7 +123,9 @@ CUresult cuGraphLaunch(CUgraphExec executable, CUstream handle) {
         copy->after.push_back(copies.at(dependency.get()));
       copies[node.get()] = copy;
       device.work.add(copy);
+      device.calls.graphNodes += node->run ? 1 : 0; // event records order work and are no nodes
     }
+    ++device.calls.graphLaunches;
     if (const CUresult error = device.enqueue(stream, {}))
       return error;
     for (const auto &[node, copy] : copies)

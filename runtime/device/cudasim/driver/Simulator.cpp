@@ -6,7 +6,7 @@ using namespace sluice::cudasim;
 
 namespace {
 /// Texts that callers were given; each lives until the next call of its function.
-std::string findingsText, statisticsText;
+std::string findingsText, statisticsText, callsText;
 } // namespace
 
 int cudasimConfigure(const char *settings) {
@@ -25,6 +25,12 @@ const char *cudasimMessage() {
   Device &device = Device::get();
   std::lock_guard lock(device.mutex);
   return device.message.c_str();
+}
+
+void cudasimLabel(const char *text) {
+  Device &device = Device::get();
+  std::lock_guard lock(device.mutex);
+  device.label = text ? text : "";
 }
 
 const char *cudasimFindings() {
@@ -51,10 +57,20 @@ const char *cudasimStatistics() {
   return statisticsText.c_str();
 }
 
+const char *cudasimCalls() {
+  Device &device = Device::get();
+  std::lock_guard lock(device.mutex);
+  callsText = sluice::concat("{\"host_waits\":", device.calls.hostWaits,
+                             ",\"graph_launches\":", device.calls.graphLaunches,
+                             ",\"graph_nodes\":", device.calls.graphNodes, "}");
+  return callsText.c_str();
+}
+
 void cudasimClearStatistics() {
   Device &device = Device::get();
   std::lock_guard lock(device.mutex);
   device.statistics.clear();
+  device.calls = {};
 }
 
 void *cudasimHostAddress(unsigned long long address, size_t bytes, int writes) {

@@ -14,12 +14,18 @@ int cudasimConfigure(const char *settings);
 /// finding. Empty when nothing did. Valid until the next call.
 const char *cudasimMessage();
 
+/// Names the work that is launched or captured from now on; findings carry the name.
+void cudasimLabel(const char *text);
+
 /// All findings since the last clear, a line each. Valid until the next call.
 const char *cudasimFindings();
 void cudasimClearFindings();
 
 /// Counts of the launches since the last clear, one JSON object a line. Valid until the next call.
 const char *cudasimStatistics();
+/// Calls since the last clear, one JSON object: host_waits (calls that let the host wait for work, be it done
+/// or not), graph_launches, graph_nodes (of these launches). Valid until the next call.
+const char *cudasimCalls();
 void cudasimClearStatistics();
 
 /// For stand-ins of libraries. The host's address of a range of device memory, null unless it lies inside one

@@ -163,6 +163,15 @@ void countSectors(Statistics &statistics, const uint64_t *addresses, uint32_t ma
   statistics.globalSectors += std::unique(sectors, sectors + count) - sectors;
 }
 
+void countGlobal(Block &block, const Op &op, const uint64_t *addresses, uint32_t mask, uint32_t bytes) {
+  countSectors(block.statistics, addresses, mask, bytes);
+  forLanes(mask, [&](uint32_t lane) {
+    uint64_t address = addresses[lane];
+    if (op.space == AddressSpace::Global || splitGeneric(address) == AddressSpace::Global)
+      block.footprint.note(address, bytes, op.isLoad, op.isStore);
+  });
+}
+
 /// 4-byte accesses go in one pass over the banks, 8-byte ones in two half warps, 16-byte ones in four
 /// quarters; each bank serves one word a pass, the same word to any number of lanes.
 void countBanks(Statistics &statistics, const uint64_t *addresses, uint32_t mask, uint32_t bytes) {
@@ -277,7 +286,7 @@ void resolve(Warp &warp, const Op &op, uint32_t addressRow, uint32_t mask, uint3
     if (op.space == AddressSpace::Shared)
       countBanks(block.statistics, addresses, mask, bytes);
     else if (op.space != AddressSpace::Local && op.space != AddressSpace::Param)
-      countSectors(block.statistics, addresses, mask, bytes);
+      countGlobal(block, op, addresses, mask, bytes);
   }
   if (!checked && resolveFast(block, op, addresses, mask, bytes, result))
     return;

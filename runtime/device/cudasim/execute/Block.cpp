@@ -309,6 +309,7 @@ void Block::report(Check check, const Warp &warp, const Op &op, uint32_t lane, u
   Finding finding;
   finding.check = check;
   finding.kernel = grid.kernel.name;
+  finding.label = grid.request.label;
   finding.place = grid.kernel.place(op);
   finding.instruction = grid.kernel.texts[opIndex(op)];
   finding.blockIndex = linear;

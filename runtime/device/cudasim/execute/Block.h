@@ -1,6 +1,7 @@
 // One block in execution: its warps, its shared memory and its barriers.
 #pragma once
 
+#include "runtime/device/cudasim/execute/Footprint.h"
 #include "runtime/device/cudasim/execute/Grid.h"
 #include "runtime/device/cudasim/execute/Warp.h"
 
@@ -29,6 +30,7 @@ public:
 
   Grid &grid;
   Statistics statistics;
+  Footprint footprint; // filled where statistics are asked for
   uint64_t linear = 0;
   uint32_t index[3] = {0, 0, 0};
   std::vector<Warp> warps;

@@ -39,6 +39,7 @@ void Grid::fail(Fault what) {
 }
 
 Fault Grid::run(ThreadPool &pool) {
+  Footprint footprint;
   // An awaited flag may come from a block with a lower index only: that order must stay.
   const std::vector<uint64_t> order = blockOrder(blocks, kernel.ordered ? 0 : settings.seed);
   const bool sideBySide = !kernel.ordered && !checks(Check::Race) && pool.threads() > 1 && blocks > 1;
@@ -52,6 +53,7 @@ Fault Grid::run(ThreadPool &pool) {
         block.run(order.empty() ? i : order[i]);
       std::lock_guard lock(mutex);
       statistics.add(block.statistics);
+      footprint.join(block.footprint);
     }
     std::fesetenv(&environment);
   };
@@ -63,6 +65,8 @@ Fault Grid::run(ThreadPool &pool) {
       runRange(blocks * piece / pieces, blocks * (piece + 1) / pieces);
     });
   }
+  statistics.distinctLoadBytes = footprint.loadedBytes();
+  statistics.distinctStoreBytes = footprint.storedBytes();
   return fault.load();
 }
 

@@ -18,6 +18,7 @@ struct LaunchRequest {
   uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
   uint32_t dynamicSharedBytes = 0;
   std::vector<uint8_t> parameters; // as the kernel lays them out
+  std::string label;               // what the program calls the work, for findings
 };
 
 enum class Fault : uint8_t { None, IllegalAddress, Misaligned, NoProgress, Trap };

@@ -22,6 +22,8 @@ constexpr Field kFields[] = {
     {"barriers", &Statistics::barriers},
     {"global_requests", &Statistics::globalRequests},
     {"global_sectors", &Statistics::globalSectors},
+    {"distinct_load_bytes", &Statistics::distinctLoadBytes},
+    {"distinct_store_bytes", &Statistics::distinctStoreBytes},
     {"shared_wavefronts", &Statistics::sharedWavefronts},
     {"bank_conflicts", &Statistics::bankConflicts},
 };

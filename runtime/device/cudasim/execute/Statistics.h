@@ -15,7 +15,8 @@ struct Statistics {
   uint64_t atomics = 0;  // lanes
   uint64_t barriers = 0; // releases of block barriers
   // Counted when asked for:
-  uint64_t globalRequests = 0, globalSectors = 0;   // warp accesses, and the 32-byte sectors that they touch
+  uint64_t globalRequests = 0, globalSectors = 0; // warp accesses, and the 32-byte sectors that they touch
+  uint64_t distinctLoadBytes = 0, distinctStoreBytes = 0; // of global memory, each byte once a launch
   uint64_t sharedWavefronts = 0, bankConflicts = 0; // passes over the 32 banks; those beyond the unavoidable
 
   void add(const Statistics &other);

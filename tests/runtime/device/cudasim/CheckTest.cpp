@@ -68,6 +68,8 @@ INSTANTIATE_TEST_SUITE_P(
                       FaultCase{"missingBarrier", "race", 1, 64, 0, CUDA_SUCCESS},
                       FaultCase{"missingWarpSync", "race", 1, 32, 0, CUDA_SUCCESS},
                       FaultCase{"blocksCollide", "race", 4, 32, 0, CUDA_SUCCESS},
+                      FaultCase{"lanesCollide", "race", 1, 64, 0, CUDA_SUCCESS},
+                      FaultCase{"lanesCollideShared", "race", 1, 64, 0, CUDA_SUCCESS},
                       FaultCase{"divergentBarrier", "barrier", 1, 64, 0, CUDA_SUCCESS},
                       FaultCase{"earlyReturn", "barrier", 1, 64, 0, CUDA_SUCCESS},
                       FaultCase{"shuffleMask", "barrier", 1, 32, 0, CUDA_SUCCESS},

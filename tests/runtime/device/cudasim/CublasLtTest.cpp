@@ -159,6 +159,28 @@ TEST_F(CublasLtTest, AProductInAGraph) {
   EXPECT_EQ(download<float>(placeD, 1)[0], valuesD[0] + 3 * 2 * sum);
 }
 
+TEST_F(CublasLtTest, AnAlgorithmSaysWhatItIs) {
+  int32_t number = -1;
+  size_t written = 0;
+  auto setting = [&](cublasLtMatmulAlgoConfigAttributes_t attribute, size_t bytes) {
+    return blas().cublasLtMatmulAlgoConfigGetAttribute(&chosen.algo, attribute, &number, bytes, &written);
+  };
+  for (uint64_t workspace : {0, 1 << 16}) { // another algorithm where there is workspace
+    Product product;
+    product.workspace = workspace;
+    prepare(product);
+    EXPECT_EQ(setting(CUBLASLT_ALGO_CONFIG_ID, 4), CUBLAS_STATUS_SUCCESS);
+    EXPECT_EQ(number, workspace ? 2 : 1);
+    EXPECT_EQ(written, 4u);
+  }
+  EXPECT_EQ(setting(CUBLASLT_ALGO_CONFIG_SPLITK_NUM, 4), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(number, 1);
+  EXPECT_EQ(setting(CUBLASLT_ALGO_CONFIG_ID, 8), CUBLAS_STATUS_INVALID_VALUE);
+  EXPECT_EQ(setting(static_cast<cublasLtMatmulAlgoConfigAttributes_t>(5), 4), CUBLAS_STATUS_NOT_SUPPORTED);
+  chosen.algo = {};
+  EXPECT_EQ(setting(CUBLASLT_ALGO_CONFIG_ID, 4), CUBLAS_STATUS_INVALID_VALUE);
+}
+
 TEST_F(CublasLtTest, WhatBreaksARuleIsRefused) {
   prepare({});
   EXPECT_EQ(multiply(0, 4), CUBLAS_STATUS_INVALID_VALUE) << "an address less aligned than was declared";
