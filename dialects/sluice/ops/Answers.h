@@ -58,7 +58,8 @@ std::optional<llvm::SmallVector<Dim>> broadcastDims(llvm::ArrayRef<llvm::SmallVe
 /// Whether `from` repeats to `to` along axes of size 1 and new leading axes.
 bool broadcastsTo(llvm::ArrayRef<Dim> from, llvm::ArrayRef<Dim> to);
 
-/// On an op over gradients of which some are in kept form: the elements of the whole tensors, which it counts.
+/// On an op over gradients of which some are in kept form: the elements of the whole tensors, which it
+/// counts.
 inline constexpr llvm::StringLiteral wholeElementsAttributeName = "sluice.whole_elements";
 /// That number, or `typed` without the attribute.
 Count wholeElements(mlir::Operation *op, Count typed);
