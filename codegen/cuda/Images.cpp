@@ -42,7 +42,7 @@ std::string lowestPortable(const std::vector<std::string> &architectures) {
 } // namespace
 
 StatusOr<std::vector<CudaImage>> compileImages(const std::vector<TranslationUnit> &generated,
-                                               const std::vector<std::string> &targets) {
+                                               const std::vector<std::string> &targets, Library library) {
   std::vector<std::string> architectures;
   for (const std::string &target : targets) {
     SLUICE_ASSIGN_OR_RETURN(std::string architecture, architectureOf(target));
@@ -55,7 +55,8 @@ StatusOr<std::vector<CudaImage>> compileImages(const std::vector<TranslationUnit
 
   std::vector<TranslationUnit> units;
   for (const SourceFile &file : librarySources())
-    if (std::string name = file.name; name.ends_with(".cu"))
+    if (std::string name = file.name;
+        name.ends_with(".cu") && (library == Library::Whole || name != "Masks.cu"))
       units.push_back({name, std::string(file.text)});
   units.insert(units.end(), generated.begin(), generated.end());
 

@@ -37,8 +37,12 @@ Status addCudaImages(const std::vector<NamedKernel> &kernels, const CompileOptio
                      "' could not be written as CUDA C++; see the messages above");
     units.push_back(std::move(*unit));
   }
+  bool masks = false;
+  for (const StateTensor &tensor : description.tensors)
+    masks |= tensor.place.type == ElementType::U8;
   SLUICE_ASSIGN_OR_RETURN(std::vector<cuda::CudaImage> images,
-                          cuda::compileImages(units, options.cudaTargets));
+                          cuda::compileImages(units, options.cudaTargets,
+                                              masks ? cuda::Library::Whole : cuda::Library::WithoutMasks));
   description.targets.push_back("cuda");
   for (cuda::CudaImage &image : images)
     description.kernels.push_back(
