@@ -70,6 +70,7 @@ public:
 
   std::vector<ConformanceRow> rows() const {
     std::vector<ConformanceRow> list;
+    list.reserve(byKind.size());
     for (const auto &[kind, row] : byKind)
       list.push_back(row);
     return list;

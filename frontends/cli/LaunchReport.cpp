@@ -61,6 +61,7 @@ struct CommandGroup {
 
 Status addEntry(std::string &out, const ExecutableDescription &model, const EntryPoint &entry) {
   std::vector<uint64_t> arenas;
+  arenas.reserve(model.arenas.size());
   for (const ArenaDescription &arena : model.arenas)
     arenas.push_back(arena.bytes);
   SLUICE_ASSIGN_OR_RETURN(std::vector<cuda::CommandLaunches> planned,

@@ -39,6 +39,7 @@ std::vector<int64_t> erkWeights(Ratio density, const std::vector<MaskedLayer> &l
     const bool fits = worst == layers.size() || numerator * (layers[worst].in + layers[worst].out) <=
                                                     denominator * sizeOf(layers[worst]);
     std::vector<int64_t> weights;
+    weights.reserve(layers.size());
     for (size_t i = 0; i < layers.size(); ++i)
       weights.push_back(dense[i] ? static_cast<int64_t>(sizeOf(layers[i]))
                                  : roundedUp(numerator * (layers[i].in + layers[i].out), denominator));

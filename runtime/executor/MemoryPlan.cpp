@@ -22,6 +22,7 @@ uint64_t plannedBytes(const ExecutableDescription &description) {
 std::vector<WorkspaceBytes> plannedWorkspaces(const ExecutableDescription &description,
                                               const Device &device) {
   std::vector<uint64_t> arenas;
+  arenas.reserve(description.arenas.size());
   for (const ArenaDescription &arena : description.arenas)
     arenas.push_back(arena.bytes);
   std::vector<WorkspaceBytes> workspaces;

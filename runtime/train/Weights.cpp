@@ -49,6 +49,7 @@ std::vector<Piece> piecesOf(const StateTensor &tensor, const StateTensor &named)
   if (split)
     shape.erase(shape.begin());
   std::vector<Piece> pieces;
+  pieces.reserve(names.size());
   uint64_t bytes = names.empty() ? 0 : tensor.bytes() / names.size();
   for (size_t index = 0; index < names.size(); ++index)
     pieces.push_back({names[index], &tensor, shape, index * bytes, bytes});
@@ -88,6 +89,7 @@ std::vector<Piece> optimizerPieces(const ExecutableDescription &model) {
 StatusOr<std::vector<Piece>> maskPieces(const ExecutableDescription &model) {
   SLUICE_ASSIGN_OR_RETURN(const std::vector<ModelMask> masks, modelMasks(model));
   std::vector<Piece> pieces;
+  pieces.reserve(masks.size());
   for (const ModelMask &mask : masks)
     pieces.push_back({mask.name, mask.mask, mask.mask->place.shape, 0, mask.mask->place.bytes()});
   return pieces;
@@ -183,6 +185,7 @@ std::vector<std::string> weightNames(const StateTensor &tensor) {
   if (mark == std::string::npos)
     return {pattern};
   std::vector<std::string> names;
+  names.reserve(static_cast<size_t>(tensor.shape()[0]));
   for (int64_t expert = 0; expert < tensor.shape()[0]; ++expert)
     names.push_back(concat(pattern.substr(0, mark), expert, pattern.substr(mark + expertMark.size())));
   return names;

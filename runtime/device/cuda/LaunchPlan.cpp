@@ -52,6 +52,7 @@ StatusOr<std::vector<CommandLaunches>> planLaunches(absl::Span<const Command> co
     start += (bytes + 255) / 256 * 256;
   }
   std::vector<DeviceMemory *> places;
+  places.reserve(arenas.size());
   for (PlacesOnly &arena : arenas)
     places.push_back(&arena);
   std::vector<CommandLaunches> planned;
