@@ -59,7 +59,7 @@ TensorMap initialStates(ModuleOp module, uint64_t seed) {
   for (auto state : module.getOps<StateOp>())
     if (state.getRole() != "parameter" && state.getRole() != "mask")
       states[state.getSymName().str()] =
-          initialValue(state.getSymName().str(), state.getType(), state.getInit(), seed);
+          initialValue(state.getSymName().str(), wholeType(state), state.getInit(), seed);
   return states;
 }
 

@@ -279,9 +279,13 @@ private:
     auto keptBy = state ? state->getAttrOfType<FlatSymbolRefAttr>(keptByAttributeName) : FlatSymbolRefAttr();
     if (!keptBy)
       return static_cast<const HostTensor *>(nullptr);
-    if (const HostTensor *mask = findState(op, keptBy.getValue()))
-      return mask;
-    return mlir::failure();
+    const HostTensor *whole = findState(op, name), *mask = findState(op, keptBy.getValue());
+    if (!whole || !mask)
+      return mlir::failure();
+    if (whole->shape != mask->shape)
+      return emitPlacedError(op) << "state '" << name << "' must be whole, " << shapeText(mask->shape)
+                                 << ", found " << shapeText(whole->shape);
+    return mask;
   }
 
   static HostTensor stored(const HostTensor &whole, const HostTensor *mask, Type type) {

@@ -40,11 +40,8 @@ ParameterInfo parameterOf(ParamOp param, const OpPlace &place) {
 }
 
 ParameterInfo parameterOf(StateOp state) {
-  auto type = cast<RankedTensorType>(state.getType());
-  if (MaskType mask = keptBy(state))
-    type = RankedTensorType::get(mask.getShape(), type.getElementType());
   return {state.getSymName().str(),
-          type,
+          wholeType(state),
           state.getInit(),
           state.getKind().str(),
           state.getCheckpoint().str(),
@@ -59,6 +56,12 @@ MaskType keptBy(StateOp state) {
   auto name = state->getAttrOfType<FlatSymbolRefAttr>(keptByAttributeName);
   auto mask = name ? SymbolTable::lookupNearestSymbolFrom<StateOp>(state, name.getAttr()) : StateOp();
   return mask ? dyn_cast<MaskType>(mask.getType()) : MaskType();
+}
+
+RankedTensorType wholeType(StateOp state) {
+  auto type = cast<RankedTensorType>(state.getType());
+  MaskType mask = keptBy(state);
+  return mask ? RankedTensorType::get(mask.getShape(), type.getElementType()) : type;
 }
 
 std::string maskName(llvm::StringRef parameter) {

@@ -46,6 +46,8 @@ struct ParameterInfo {
 inline constexpr llvm::StringLiteral keptByAttributeName = "sluice.kept_by";
 /// The type of that mask; null where the state holds the whole tensor.
 MaskType keptBy(StateOp state);
+/// The type of the whole tensor that a state stands for; not for masks.
+mlir::RankedTensorType wholeType(StateOp state);
 
 /// The name of a parameter's mask: the parameter's with `.mask`.
 std::string maskName(llvm::StringRef parameter);

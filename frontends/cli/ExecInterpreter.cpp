@@ -83,7 +83,7 @@ StatusOr<TensorMap> readStates(ModuleOp module, const ExecWeights &weights) {
   // Gradients and moments exist from *differentiate* on and start at zero.
   for (StateOp state : module.getOps<StateOp>())
     if (state.getRole() != "parameter" && state.getRole() != "mask")
-      states[state.getSymName().str()] = HostTensor(llvm::cast<RankedTensorType>(state.getType()).getShape());
+      states[state.getSymName().str()] = HostTensor(wholeType(state).getShape());
   return states;
 }
 

@@ -112,12 +112,21 @@ TEST_F(MaskModel, MeansTheSameModelWithWeightsTimesZeroOrOne) {
                         {tinyMoe(), {"layers.*.moe.experts.w_gate"}, 2}}) {
     const DecoderConfig &config = c.config;
     SCOPED_TRACE(c.targets[0]);
-    for (Phase phase : {Phase::Differentiate, Phase::Plan}) {
+    for (auto [phase, percent] : {std::pair(Phase::Differentiate, 25.0),
+                                  {Phase::LowerMasks, 100.0},
+                                  {Phase::Plan, 25.0},
+                                  {Phase::Plan, 100.0}}) {
+      breakEven = percent; // 100: kept form where a mask is of one matrix
       OwningOpRef<ModuleOp> plain = build(config, phase);
       DecoderConfig withMasks = config;
       withMasks.sparsity = {uniform({3, 10})};
       withMasks.sparsity[0].targets = c.targets;
       OwningOpRef<ModuleOp> masked = build(withMasks, phase);
+      int64_t keptForms = 0;
+      for (StateOp state : masked->getOps<StateOp>())
+        keptForms += state.getRole() == "parameter" && keptBy(state);
+      const bool matrices = c.targets.size() > 1; // attention, and mlp where there are no experts
+      EXPECT_EQ(keptForms, percent == 100 && matrices ? (config.moe ? 8 : 14) : 0);
       TensorMap states = initialStates(*masked, 5), dense = initialStates(*plain, 5);
       std::vector<std::string> names;
       for (const ParameterInfo &info : parametersOf(*masked)) {
@@ -148,6 +157,22 @@ TEST_F(MaskModel, MeansTheSameModelWithWeightsTimesZeroOrOne) {
       EXPECT_EQ(run(*masked, "logits", tokens, states).at("logits").values,
                 run(*plain, "logits", tokens, dense).at("logits").values);
     }
+  }
+}
+
+TEST_F(MaskModel, TheKeptFormChangesNoIdealCount) {
+  DecoderConfig config = tiny();
+  config.sparsity = {uniform({3, 10})};
+  Ledger whole = ledgerOf(*build(config, Phase::Differentiate));
+  breakEven = 100;
+  for (Phase phase : {Phase::LowerMasks, Phase::Plan}) {
+    Ledger kept = ledgerOf(*build(config, phase));
+    EXPECT_EQ(kept.training().counts.ideal, whole.training().counts.ideal);
+    EXPECT_EQ(kept.training().counts.dense, whole.training().counts.dense);
+    EXPECT_EQ(kept.optimizer().counts.ideal, whole.optimizer().counts.ideal);
+    EXPECT_EQ(kept.parameters.total, whole.parameters.total);
+    EXPECT_EQ(kept.parameters.nonzero, whole.parameters.nonzero);
+    EXPECT_LT(kept.optimizer().executed.add, whole.optimizer().executed.add);
   }
 }
 

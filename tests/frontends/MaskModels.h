@@ -63,6 +63,7 @@ protected:
       return {};
     PipelineOptions options;
     options.bindings = "batch=2,seq=5";
+    options.breakEven = [this](int64_t, int64_t) { return BreakEven::all(breakEven); };
     for (const PhaseInfo &info : phases()) {
       if (info.phase > to)
         break;
@@ -103,6 +104,8 @@ protected:
     return {{"learning_rate", scalar(1e-2)}, {"step", scalar(step)}, {"tokens", scalar(10)}};
   }
 
+  /// Percentage of kept weights up to which products skip zeros; from there on weights are whole.
+  double breakEven = defaultBreakEvenPercent;
   MLIRContext context;
 };
 
