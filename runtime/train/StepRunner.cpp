@@ -128,8 +128,8 @@ Status StepRunner::diverged(const Flight &flight, int64_t lastMicro, const std::
   for (const StateTensor &tensor : session->description().tensors) {
     if (tensor.role != TensorRole::Gradient)
       continue;
-    zeros.resize(std::max(zeros.size(), static_cast<size_t>(tensor.place.bytes())), 0);
-    SLUICE_RETURN_IF_ERROR(session->writeState(tensor, 0, zeros.data(), tensor.place.bytes()));
+    zeros.resize(std::max(zeros.size(), static_cast<size_t>(tensor.bytes())), 0);
+    SLUICE_RETURN_IF_ERROR(session->writeState(tensor, 0, zeros.data(), tensor.bytes()));
   }
   for (int64_t micro = 0; micro <= lastMicro; ++micro)
     SLUICE_RETURN_IF_ERROR(accumulate(flight, micro).status());

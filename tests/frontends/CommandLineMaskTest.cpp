@@ -81,5 +81,16 @@ TEST_F(CommandLineMaskTest, SkippingZerosTrainsAsMaskedDenseKernelsDo) {
   EXPECT_NE(curves[0], curves[1]) << "two kinds of kernels must have run";
 }
 
+TEST_F(CommandLineMaskTest, ADivergingRunOfKeptWeightsKeepsItsLastGoodState) {
+  write("kept.yaml",
+        read("moe.yaml") + "sparsity:\n  targets: [attention]\n  density: 0.25\n  break_even: 100\n");
+  bad("sluice train kept.yaml --set train.lr=1e30 --data data --sample 0 --quiet --out wild", 4,
+      {"step 2", "not finite", "in 'embed.weight'", "lower train.lr"});
+  // The state after the first step: what a run that stops there leaves.
+  good("sluice train kept.yaml --set train.lr=1e30 --data data --sample 0 --quiet --out tame --stop-after "
+       "128");
+  EXPECT_EQ(checkpointHash("wild", 1), checkpointHash("tame", 1));
+}
+
 } // namespace
 } // namespace sluice
