@@ -17,12 +17,15 @@ namespace {
 /// Raised when the kernels change so much that old measurements mislead.
 constexpr int kernelsVersion = 1;
 
+/// Family, model and name of the first processor: the name alone is the same for many on virtual machines.
 std::string processorName() {
   std::ifstream lines("/proc/cpuinfo");
-  for (std::string line; std::getline(lines, line);)
-    if (line.rfind("model name", 0) == 0)
-      return line;
-  return "unknown processor";
+  std::string found;
+  for (std::string line; std::getline(lines, line) && !line.empty();)
+    for (const char *key : {"cpu family", "model"})
+      if (line.rfind(key, 0) == 0)
+        found += line + "\n";
+  return found.empty() ? "unknown processor" : found;
 }
 
 std::optional<BreakEven> parse(const std::string &text) {
