@@ -157,6 +157,7 @@ void setMaskedKernel(Operation *op, Value mask, Value weight, NamedAttrList &att
   auto most = op->getAttrOfType<IntegerAttr>(skipAtMostAttributeName);
   setInteger(attributes, op->getContext(), "skip_at_most", most ? most.getInt() : 0);
   setInteger(attributes, op->getContext(), "kept", maskTypeOf(mask).getKept());
+  setText(attributes, op->getContext(), "pattern", maskTypeOf(mask).getPattern().getValue());
 }
 
 // ----- param_mask

@@ -44,8 +44,9 @@ int64_t keptAtPercent(MaskType mask, double percent);
 /// as the mask has at most; before *lower-masks* as if the break-even were the default
 /// (runtime/abi/BreakEven.h).
 bool skipsZeros(mlir::Operation *op, MaskType mask);
-/// How the command of `op`, a product with `mask`, treats zeros: `skip_at_most`, and the largest number of
-/// kept weights; and the shape of the matrix where `weight`, an operand or the result, is in kept form.
+/// How the command of `op`, a product with `mask`, treats zeros: `skip_at_most`, `pattern`, and the largest
+/// number of kept weights; and the shape of the matrix where `weight`, an operand or the result, is in kept
+/// form.
 void setMaskedKernel(mlir::Operation *op, mlir::Value mask, mlir::Value weight,
                      mlir::NamedAttrList &attributes);
 
