@@ -2,7 +2,9 @@
 // changes of layout included, both on all cores. Prints one JSON object.
 //   sluice-bench-sparse [--tokens T]
 #include "benchmarks/DenseProduct.h"
+#include "runtime/device/MaskPattern.h"
 #include "runtime/device/cpu/SparseProduct.h"
+#include "runtime/support/Philox.h"
 #include "runtime/support/ThreadPool.h"
 
 #include <CLI/CLI.hpp>
@@ -30,19 +32,34 @@ double bestSeconds(const std::function<void()> &body) {
   return best;
 }
 
+struct Pattern {
+  const char *name;
+  double density;
+  sluice::MaskPattern of(int64_t outputs, int64_t inputs) const {
+    const int64_t blocks = std::string_view(name) == "block:16x16" ? 256 : 1;
+    const auto kept = static_cast<int64_t>(density * static_cast<double>(outputs * inputs / blocks)) * blocks;
+    return sluice::MaskPattern::read(name, outputs, inputs, kept).value();
+  }
+};
+
 /// A masked weight [outputs, inputs] on `tokens` tokens.
 class MaskedLayer {
 public:
-  MaskedLayer(int64_t outputs, int64_t inputs, int64_t tokens, double density, sluice::ThreadPool &pool)
+  MaskedLayer(int64_t outputs, int64_t inputs, int64_t tokens, const sluice::MaskPattern &pattern,
+              sluice::ThreadPool &pool)
       : outputs(outputs), inputs(inputs), tokens(tokens), pool(pool),
-        forwardWeight(outputs, inputs, outputs * inputs), backwardWeight(inputs, outputs, outputs * inputs) {
+        forwardWeight(outputs, inputs, pattern.kept, SparseMatrix::heightFor(pattern.blockRows)),
+        backwardWeight(inputs, outputs, pattern.kept, SparseMatrix::heightFor(pattern.blockColumns)) {
+    std::vector<uint64_t> mask(static_cast<size_t>(sluice::maskBytes(outputs * inputs)) / 8);
+    std::vector<uint64_t> candidates(static_cast<size_t>(pattern.size()));
+    drawMask(pattern, 1, /*seed=*/1, sluice::streamKey("benchmark"), reinterpret_cast<uint8_t *>(mask.data()),
+             candidates.data());
     std::mt19937 random(1);
     std::uniform_real_distribution<float> uniform(0, 1);
-    std::vector<uint64_t> mask(static_cast<size_t>(outputs * inputs + 63) / 64);
     std::vector<float> weight(static_cast<size_t>(outputs * inputs));
     for (size_t i = 0; i < weight.size(); ++i)
-      if (uniform(random) < density)
-        mask[i / 64] |= uint64_t{1} << (i % 64), weight[i] = uniform(random);
+      if (mask[i / 64] >> (i % 64) & 1)
+        weight[i] = uniform(random);
     forwardWeight.build(mask.data(), 0, false), backwardWeight.build(mask.data(), 0, true);
     forwardWeight.refresh(weight.data()), backwardWeight.refresh(weight.data());
     x.assign(static_cast<size_t>(tokens * inputs), 0.5f),
@@ -110,15 +127,25 @@ int main(int argc, char **argv) {
     const double dense[] = {sluice::benchmarks::denseProductSeconds(tokens, outputs, inputs, false, true),
                             sluice::benchmarks::denseProductSeconds(tokens, inputs, outputs, false, false),
                             sluice::benchmarks::denseProductSeconds(outputs, inputs, tokens, true, false)};
-    for (double density : {0.25, 0.1, 0.05}) {
-      MaskedLayer layer(outputs, inputs, tokens, density, pool);
+    for (const Pattern &pattern : {Pattern{"unstructured", 0.25},
+                                   {"unstructured", 0.1},
+                                   {"unstructured", 0.05},
+                                   {"block:16x16", 0.5},
+                                   {"block:16x16", 0.25},
+                                   {"block:16x16", 0.1},
+                                   {"block:16x16", 0.05},
+                                   {"2:4", 0.5},
+                                   {"1:4", 0.25},
+                                   {"1:8", 0.125}}) {
+      MaskedLayer layer(outputs, inputs, tokens, pattern.of(outputs, inputs), pool);
       const double sparse[] = {layer.forward(), layer.inputGradient(), layer.weightGradient()};
       // A step refreshes the values once.
       const double refresh = layer.refresh(std::vector<float>(static_cast<size_t>(outputs * inputs), 0.5f));
       rows.push_back(
           {{"outputs", outputs},
            {"inputs", inputs},
-           {"zeros", 1 - density},
+           {"pattern", pattern.name},
+           {"zeros", 1 - pattern.density},
            {"dense_ms", 1e3 * (dense[0] + dense[1] + dense[2])},
            {"sparse_ms", 1e3 * (sparse[0] + sparse[1] + sparse[2] + refresh)},
            {"refresh_ms", 1e3 * refresh},

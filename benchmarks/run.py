@@ -146,9 +146,9 @@ def print_table(rows):
 
 def print_sparse(rows):
     """The three products of a masked linear layer, as often as fast as oneDNN's dense ones."""
-    print(f"\n{'masked layer':<14}{'zeros':>7}{'forward':>9}{'input grad':>12}{'weight grad':>13}{'all':>7}{'dense ms':>10}{'sparse ms':>11}")
+    print(f"\n{'masked layer':<14}{'pattern':<14}{'zeros':>7}{'forward':>9}{'input grad':>12}{'weight grad':>13}{'all':>7}{'dense ms':>10}{'sparse ms':>11}")
     for row in rows:
-        print(f"{row['outputs']} x {row['inputs']:<7}{100 * row['zeros']:>6.0f}%{row['forward_ratio']:>9.2f}{row['input_gradient_ratio']:>12.2f}"
+        print(f"{row['outputs']} x {row['inputs']:<7}{row['pattern']:<14}{100 * row['zeros']:>6.0f}%{row['forward_ratio']:>9.2f}{row['input_gradient_ratio']:>12.2f}"
               f"{row['weight_gradient_ratio']:>13.2f}{row['ratio']:>7.2f}{row['dense_ms']:>10.1f}{row['sparse_ms']:>11.1f}")
 
 

@@ -2,7 +2,6 @@
 #include "passes/Passes.h"
 #include "passes/Rewriting.h"
 
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -133,17 +132,18 @@ private:
       return BreakEven::all(*given);
     if (!source)
       return BreakEven::all(defaultBreakEvenPercent);
-    const std::pair<int64_t, int64_t> shape(mask.getShape()[mask.getShape().size() - 2],
-                                            mask.getShape().back());
-    auto [known, isNew] = measured.try_emplace(shape);
-    if (isNew)
-      known->second = source(shape.first, shape.second);
-    return known->second;
+    const MaskUnits units(mask);
+    const MaskedShape shape{mask.getShape()[mask.getShape().size() - 2], mask.getShape().back(), units.rows,
+                            units.columns};
+    for (const auto &[known, breakEven] : measured)
+      if (known == shape)
+        return breakEven;
+    return measured.emplace_back(shape, source(shape)).second;
   }
 
   BreakEvenSource source;
   std::optional<double> given;
-  llvm::DenseMap<std::pair<int64_t, int64_t>, BreakEven> measured;
+  SmallVector<std::pair<MaskedShape, BreakEven>> measured;
 };
 
 } // namespace

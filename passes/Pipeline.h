@@ -15,7 +15,7 @@ class OpPassManager;
 namespace sluice {
 
 /// The break-even of a masked matrix [outputs, inputs].
-using BreakEvenSource = std::function<BreakEven(int64_t outputs, int64_t inputs)>;
+using BreakEvenSource = std::function<BreakEven(const MaskedShape &)>;
 
 /// What a compilation may choose. Everything else is in the module.
 struct PipelineOptions {

@@ -5,6 +5,15 @@
 
 namespace sluice {
 
+/// A masked matrix [outputs, inputs] as far as the speed of its products goes: its mask keeps single weights,
+/// or blocks of blockRows x blockColumns.
+struct MaskedShape {
+  int64_t outputs = 1, inputs = 1;
+  int64_t blockRows = 1, blockColumns = 1;
+
+  bool operator==(const MaskedShape &) const = default;
+};
+
 /// The largest percentage of kept weights at which the kernel that skips zeros is no slower than the dense
 /// one, for each of a masked linear layer's products. 0: never skip.
 struct BreakEven {

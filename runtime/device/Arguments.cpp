@@ -155,6 +155,11 @@ std::string Arguments::text(std::string_view name) {
   return value.ok() ? *value : std::string();
 }
 
+std::string Arguments::textOr(std::string_view name, std::string_view fallback) const {
+  StatusOr<std::string> value = context.command.text(name);
+  return value.ok() ? *value : std::string(fallback);
+}
+
 void Arguments::unsupported(std::initializer_list<std::string_view> names) {
   for (const CommandAttribute &attribute : context.command.attributes)
     for (std::string_view name : names)

@@ -55,6 +55,8 @@ public:
   bool flag(std::string_view name);
   double number(std::string_view name);
   std::string text(std::string_view name);
+  /// The text, or `fallback` where there is none.
+  std::string textOr(std::string_view name, std::string_view fallback) const;
   int64_t integerOr(std::string_view name, int64_t fallback) const {
     return context.command.integerOr(name, fallback);
   }

@@ -63,7 +63,7 @@ protected:
       return {};
     PipelineOptions options;
     options.bindings = "batch=2,seq=5";
-    options.breakEven = [this](int64_t, int64_t) { return BreakEven::all(breakEven); };
+    options.breakEven = [this](const MaskedShape &) { return BreakEven::all(breakEven); };
     for (const PhaseInfo &info : phases()) {
       if (info.phase > to)
         break;

@@ -15,7 +15,7 @@ namespace sluice::cpu {
 namespace {
 
 /// Raised when the kernels change so much that old measurements mislead.
-constexpr int kernelsVersion = 1;
+constexpr int kernelsVersion = 2;
 
 /// Family, model and name of the first processor: the name alone is the same for many on virtual machines.
 std::string processorName() {
@@ -43,19 +43,21 @@ std::optional<BreakEven> parse(const std::string &text) {
 
 } // namespace
 
-BreakEven knownBreakEven(int64_t outputs, int64_t inputs) {
+BreakEven knownBreakEven(const MaskedShape &shape) {
   const std::string folder = cacheFolder();
   if (folder.empty())
-    return measureBreakEven(outputs, inputs);
-  const std::string key = sha256Hex(
-      concat(kernelsVersion, "\n", processorName(), "\n", sparsePanelTokens(), "\n", outputs, "x", inputs));
+    return measureBreakEven(shape);
+  const std::string key =
+      sha256Hex(concat(kernelsVersion, "\n", processorName(), "\n", sparsePanelTokens(), "\n", shape.outputs,
+                       "x", shape.inputs, " ", shape.blockRows, "x", shape.blockColumns));
   const std::string path = concat(folder, "/break-even/", key, ".json");
   if (StatusOr<std::string> found = readFile(path); found.ok())
     if (std::optional<BreakEven> known = parse(*found))
       return *known;
-  const BreakEven measured = measureBreakEven(outputs, inputs);
-  const nlohmann::json json = {{"outputs", outputs},
-                               {"inputs", inputs},
+  const BreakEven measured = measureBreakEven(shape);
+  const nlohmann::json json = {{"outputs", shape.outputs},
+                               {"inputs", shape.inputs},
+                               {"block", {shape.blockRows, shape.blockColumns}},
                                {"product", measured.product},
                                {"input_gradient", measured.inputGradient},
                                {"weight_gradient", measured.weightGradient}};

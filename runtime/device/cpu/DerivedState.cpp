@@ -9,7 +9,7 @@ void PackedParameter::refresh(int64_t tile, int worker) {
 }
 
 SparseWeight::SparseWeight(const MaskedMatrix &source)
-    : from(source), entries(source.outputs, source.inputs, source.most) {
+    : from(source), entries(source.outputs, source.inputs, source.most, source.height) {
   builtFor.reserve(static_cast<size_t>(source.outputs * source.inputs + 63) / 64 + 1);
 }
 

@@ -43,6 +43,7 @@ struct MaskedMatrix {
   const float *weight;
   bool transposed;
   bool keptForm = false; // the weight holds its kept values alone
+  int64_t height = 1;    // of the entries: above 1 where the mask keeps blocks
 
   bool operator==(const MaskedMatrix &) const = default;
 };

@@ -1,6 +1,7 @@
 // Masked products that skip zeros (SparseCommands.h), or run densely: weights that a mask drops are zero
 // (masked_adamw and update_mask keep them so), and of a weight gradient everything at dropped weights is
 // zeroed after the product.
+#include "runtime/device/MaskPattern.h"
 #include "runtime/device/cpu/Kernels.h"
 #include "runtime/device/cpu/Mask.h"
 #include "runtime/device/cpu/RowMath.h"
@@ -64,26 +65,34 @@ StatusOr<PreparedKernel> prepareGradient(PrepareContext &context, const Command 
 /// weights, the dense one above; the mask never keeps more than `most`.
 struct Forms {
   int64_t skip, most;
+  int64_t blockRows, blockColumns; // sides of the blocks that the mask keeps; 1 where it keeps single weights
   bool never() const { return skip == 0; }
   bool always() const { return most <= skip; }
 };
 
-Forms formsOf(Arguments &arguments, int64_t matrixSize) {
-  const int64_t most = arguments.integer("kept", 1, matrixSize);
-  return {arguments.integer("skip_at_most", 0, matrixSize), most};
+/// Of the masked matrix [out, in].
+Forms formsOf(Arguments &arguments, int64_t out, int64_t in) {
+  const int64_t most = arguments.integer("kept", 1, out * in),
+                skip = arguments.integer("skip_at_most", 0, out * in);
+  const std::string name = arguments.textOr("pattern", "unstructured");
+  const std::optional<MaskPattern> pattern =
+      arguments.ok() ? MaskPattern::read(name, out, in, most) : std::nullopt;
+  arguments.require(pattern.has_value(), "pattern must fit the matrix and the kept weights");
+  return pattern ? Forms{skip, most, pattern->blockRows, pattern->blockColumns} : Forms{skip, most, 1, 1};
 }
 
 /// The masked matrix [out, in] of a command whose mask starts at bit `first`: `transposed` for the product
 /// with its transpose, from out to in.
 MaskedMatrix matrixOf(const Tensor &mask, int64_t first, int64_t out, int64_t in, const Forms &forms,
                       const float *weight, bool transposed) {
-  return {transposed ? in : out,
-          transposed ? out : in,
-          std::min(forms.skip, forms.most),
-          mask.as<uint64_t>(),
-          first,
-          weight,
-          transposed};
+  return {.outputs = transposed ? in : out,
+          .inputs = transposed ? out : in,
+          .most = std::min(forms.skip, forms.most),
+          .mask = mask.as<uint64_t>(),
+          .first = first,
+          .weight = weight,
+          .transposed = transposed,
+          .height = SparseMatrix::heightFor(transposed ? forms.blockColumns : forms.blockRows)};
 }
 
 /// One masked matrix an expert; `weight` may be null.
@@ -120,20 +129,21 @@ StatusOr<PreparedKernel> prepareMaskedGemm(PrepareContext &context) {
   const bool transposed = !arguments.flag("transpose_b"), accumulate = arguments.flag("accumulate");
   auto [out, in] = keptShape(arguments);
   const bool keptForm = out > 0;
-  const Forms forms = formsOf(arguments, keptForm ? out * in : w.elements);
+  if (!keptForm) {
+    arguments.require(w.rank() == 2 && w.elements > 0, "w must be [out, in] and not empty");
+    out = w.dim(0), in = w.dim(1);
+  }
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+  const Forms forms = formsOf(arguments, out, in);
   SLUICE_RETURN_IF_ERROR(arguments.status());
   if (keptForm) {
     arguments.elements(w, forms.most, "w in kept form");
     arguments.require(forms.always(), "only kernels that skip zeros read the kept form");
   } else if (forms.never()) {
     return prepareDense(context, dense, prepareGemm);
-  } else {
-    arguments.require(w.rank() == 2, "w must be [out, in]");
   }
   arguments.require(!arguments.flag("transpose_a"), "A must be as stored");
   SLUICE_RETURN_IF_ERROR(arguments.status());
-  if (!keptForm)
-    out = w.dim(0), in = w.dim(1);
   MaskedMatrix source = matrixOf(mask, 0, out, in, forms, w.f32(), transposed);
   source.keptForm = keptForm;
   arguments.require(x.dim(-1) == source.inputs && y.dim(-1) == source.outputs && x.rows() == y.rows(),
@@ -161,9 +171,15 @@ StatusOr<PreparedKernel> prepareMaskedWeightGradient(PrepareContext &context) {
   Arguments arguments(context);
   const Tensor dy = arguments.input(0), x = arguments.input(1), dw = arguments.output(0);
   const bool accumulate = arguments.flag("accumulate");
-  const auto [out, in] = keptShape(arguments);
+  auto [out, in] = keptShape(arguments);
   const bool keptForm = out > 0;
-  const Forms forms = formsOf(arguments, keptForm ? out * in : dw.elements);
+  if (!keptForm) {
+    out = dy.dim(-1), in = x.dim(-1);
+    arguments.shape(dw, {out, in}, "dw");
+    arguments.require(dw.elements > 0, "dw must not be empty");
+  }
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+  const Forms forms = formsOf(arguments, out, in);
   SLUICE_RETURN_IF_ERROR(arguments.status());
   if (keptForm) {
     arguments.elements(dw, forms.most, "dw in kept form");
@@ -171,8 +187,6 @@ StatusOr<PreparedKernel> prepareMaskedWeightGradient(PrepareContext &context) {
     arguments.require(dy.dim(-1) == out && x.dim(-1) == in, "dy and x must have the columns of shape");
   } else if (forms.never()) {
     return prepareGradient(context, dense, 3, prepareGemm);
-  } else {
-    arguments.shape(dw, {dy.dim(-1), x.dim(-1)}, "dw");
   }
   arguments.require(dy.rows() == x.rows(), "dy and x must have the same rows");
   SLUICE_RETURN_IF_ERROR(arguments.status());
@@ -197,7 +211,7 @@ StatusOr<PreparedKernel> prepareMaskedGroupedGemm(PrepareContext &context) {
   const bool transposed = arguments.flag("transpose_w");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   const int64_t experts = w.dim(0), out = w.dim(1), in = w.dim(2);
-  const Forms forms = formsOf(arguments, out * in);
+  const Forms forms = formsOf(arguments, out, in);
   SLUICE_RETURN_IF_ERROR(arguments.status());
   // A bias of its own for each expert: only the dense kernel adds it.
   if (forms.never() || arguments.inputCount() == 5)
@@ -225,8 +239,9 @@ StatusOr<PreparedKernel> prepareMaskedGroupedWeightGradient(PrepareContext &cont
   const Tensor dy = arguments.input(0), x = arguments.input(1), buffer = arguments.input(2, ElementType::I32),
                dw = arguments.output(0);
   arguments.shape(dw, {dw.dim(0), dy.dim(-1), x.dim(-1)}, "dw");
+  arguments.require(dw.elements > 0, "dw must not be empty");
   SLUICE_RETURN_IF_ERROR(arguments.status());
-  const Forms forms = formsOf(arguments, dw.dim(1) * dw.dim(2));
+  const Forms forms = formsOf(arguments, dw.dim(1), dw.dim(2));
   SLUICE_RETURN_IF_ERROR(arguments.status());
   if (forms.never())
     return prepareGradient(context, dense, 4, prepareGroupedWeightGradient);

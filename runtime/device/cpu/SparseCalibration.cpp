@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t largestSide = 1024;
 /// The densities that are timed; both are below the break-even of every host seen.
 constexpr double densities[] = {0.05, 0.2};
-constexpr double largestPercent = 50;
+constexpr double largestPercent = 50, largestPercentOfBlocks = 90;
 constexpr int repeats = 3;
 
 template <typename Body> double bestSeconds(Body body) {
@@ -53,11 +53,11 @@ struct Seconds {
 
 class Calibration {
 public:
-  Calibration(int64_t outputs, int64_t inputs)
-      : outputs(std::min(outputs, largestSide)), inputs(std::min(inputs, largestSide)),
-        tokens(2 * sparsePanelTokens()), x(elements(tokens, this->inputs), 0.5f),
-        y(elements(tokens, this->outputs), 0.25f), w(elements(this->outputs, this->inputs), 0.125f),
-        result(std::max({x.size(), y.size(), w.size()})) {}
+  explicit Calibration(const MaskedShape &shape)
+      : blockRows(shape.blockRows), blockColumns(shape.blockColumns), outputs(cut(shape.outputs, blockRows)),
+        inputs(cut(shape.inputs, blockColumns)), tokens(2 * sparsePanelTokens()),
+        x(elements(tokens, inputs), 0.5f), y(elements(tokens, outputs), 0.25f),
+        w(elements(outputs, inputs), 0.125f), result(std::max({x.size(), y.size(), w.size()})) {}
 
   BreakEven run() {
     const Seconds dense = denseTimes(), thin = sparseTimes(densities[0]), thick = sparseTimes(densities[1]);
@@ -67,16 +67,22 @@ public:
   }
 
 private:
+  /// A side that whole blocks fill, of about the largest size at most.
+  static int64_t cut(int64_t side, int64_t block) {
+    return side <= largestSide ? side : std::max(block, largestSide / block * block);
+  }
+  bool keepsBlocks() const { return blockRows * blockColumns > 1; }
   static size_t elements(int64_t rows, int64_t columns) { return static_cast<size_t>(rows * columns); }
 
   /// Where the line through both measurements meets the dense time.
-  static double meet(double dense, double thin, double thick) {
+  double meet(double dense, double thin, double thick) const {
     if (dense <= 0 || thin <= 0 || thick <= 0)
       return 0;
+    const double most = keepsBlocks() ? largestPercentOfBlocks : largestPercent;
     const double slope = (thick - thin) / (densities[1] - densities[0]);
     if (slope <= 0) // noise: skipping costs nothing that can be seen
-      return dense > thick ? largestPercent : 0;
-    return std::clamp(100 * (densities[0] + (dense - thin) / slope), 0.0, largestPercent);
+      return dense > thick ? most : 0;
+    return std::clamp(100 * (densities[0] + (dense - thin) / slope), 0.0, most);
   }
 
   double denseTime(const ProductShape &shape, const std::vector<float> &a, const std::vector<float> &b) {
@@ -98,10 +104,14 @@ private:
     std::vector<uint64_t> mask(static_cast<size_t>((size + 63) / 64));
     const PhiloxStream random(1, streamKey("calibration"));
     const auto limit = static_cast<uint64_t>(density * 4294967296.0);
-    for (int64_t i = 0; i < size; ++i)
-      if (random.bits(static_cast<uint64_t>(i)) < limit)
+    for (int64_t i = 0; i < size; ++i) {
+      const int64_t row = i / inputs / blockRows * blockRows,
+                    column = i % inputs / blockColumns * blockColumns;
+      if (random.bits(static_cast<uint64_t>(row * inputs + column)) < limit)
         mask[static_cast<size_t>(i / 64)] |= uint64_t{1} << (i % 64);
-    SparseMatrix forward(outputs, inputs, size), backward(inputs, outputs, size);
+    }
+    SparseMatrix forward(outputs, inputs, size, SparseMatrix::heightFor(blockRows)),
+        backward(inputs, outputs, size, SparseMatrix::heightFor(blockColumns));
     forward.build(mask.data(), 0, false), backward.build(mask.data(), 0, true);
     forward.refresh(w.data()), backward.refresh(w.data());
     std::vector<float> sums(static_cast<size_t>(std::max<int64_t>(forward.kept(), 1)));
@@ -125,14 +135,14 @@ private:
             })};
   }
 
-  int64_t outputs, inputs, tokens;
+  int64_t blockRows, blockColumns, outputs, inputs, tokens;
   std::vector<float> x, y, w, result;
 };
 
 } // namespace
 
-BreakEven measureBreakEven(int64_t outputs, int64_t inputs) {
-  return Calibration(outputs, inputs).run();
+BreakEven measureBreakEven(const MaskedShape &shape) {
+  return Calibration(shape).run();
 }
 
 } // namespace sluice::cpu

@@ -5,10 +5,11 @@
 
 namespace sluice::cpu {
 
-/// The break-even of a masked matrix [outputs, inputs] on this host: times both kinds of kernels on one
-/// thread with random masks at two densities, takes the time that skips zeros to grow linearly with the kept
-/// weights, and returns where it meets the dense time, at most 50 percent. Large matrices are cut to what a
-/// cache holds. Takes some tens of milliseconds; zeros where a kernel cannot be made.
-BreakEven measureBreakEven(int64_t outputs, int64_t inputs);
+/// The break-even of a masked matrix on this host: times both kinds of kernels on one thread with random
+/// masks at two densities, takes the time that skips zeros to grow linearly with the kept weights, and
+/// returns where it meets the dense time, at most 50 percent for single weights and 90 for blocks. Large
+/// matrices are cut to what a cache holds. Takes some tens of milliseconds; zeros where a kernel cannot be
+/// made.
+BreakEven measureBreakEven(const MaskedShape &shape);
 
 } // namespace sluice::cpu

@@ -5,40 +5,49 @@
 
 namespace sluice::cpu {
 
-SparseMatrix::SparseMatrix(int64_t outputs, int64_t inputs, int64_t most)
-    : outputCount(outputs), inputCount(inputs), room(static_cast<size_t>(most)) {
-  entryList.reserve(room);
+SparseMatrix::SparseMatrix(int64_t outputs, int64_t inputs, int64_t most, int64_t height)
+    : outputCount(outputs), inputCount(inputs), entryHeight(height), room(static_cast<size_t>(most)) {
+  inputList.reserve(room / static_cast<size_t>(height));
+  valueList.reserve(room);
   placeList.reserve(room);
-  // A run has an entry at least, and there are no more runs than outputs in all blocks of inputs.
-  runList.reserve(static_cast<size_t>(std::min(most, outputs * inputBlocks())));
+  // A run has an entry at least, and there are no more runs than groups of outputs in all blocks of inputs.
+  runList.reserve(static_cast<size_t>(std::min(most, outputs * inputBlocks()) / height));
   keptBefore.reserve(static_cast<size_t>((outputs * inputs + 63) / 64) + 1);
   firstRun.assign(static_cast<size_t>(outputBlocks() * inputBlocks()) + 1, 0);
 }
 
 void SparseMatrix::clear() {
-  entryList.clear(), placeList.clear(), runList.clear();
+  inputList.clear(), valueList.clear(), placeList.clear(), runList.clear();
   std::fill(firstRun.begin(), firstRun.end(), 0);
 }
 
 void SparseMatrix::build(const uint64_t *mask, int64_t first, bool transposed) {
   clear();
   auto isKept = [&](int64_t place) { return mask[(first + place) / 64] >> ((first + place) % 64) & 1; };
+  // From one output to the next, and from one input to the next.
+  const int64_t outputStride = transposed ? 1 : inputCount, inputStride = transposed ? outputCount : 1;
   size_t block = 0;
   for (int64_t top = 0; top < outputCount; top += outputBlock)
     for (int64_t left = 0; left < inputCount; left += inputBlock, ++block) {
       firstRun[block] = static_cast<uint32_t>(runList.size());
       const int64_t bottom = std::min(top + outputBlock, outputCount),
                     right = std::min(left + inputBlock, inputCount);
-      for (int64_t output = top; output < bottom; ++output) {
-        const auto begin = static_cast<uint32_t>(entryList.size());
+      for (int64_t output = top; output < bottom; output += entryHeight) {
+        const auto begin = static_cast<uint32_t>(inputList.size());
         for (int64_t input = left; input < right; ++input) {
-          const int64_t place = transposed ? input * outputCount + output : output * inputCount + input;
-          if (!isKept(place) || entryList.size() == room)
+          const int64_t place = output * outputStride + input * inputStride;
+          bool whole = placeList.size() + static_cast<size_t>(entryHeight) <= room;
+          for (int64_t row = 0; row < entryHeight; ++row)
+            whole = whole && isKept(place + row * outputStride);
+          if (!whole)
             continue;
-          entryList.push_back({static_cast<uint32_t>(input - left), 0.0f});
-          placeList.push_back(static_cast<uint32_t>(place));
+          inputList.push_back(static_cast<uint32_t>(input - left));
+          for (int64_t row = 0; row < entryHeight; ++row) {
+            valueList.push_back(0.0f);
+            placeList.push_back(static_cast<uint32_t>(place + row * outputStride));
+          }
         }
-        const auto end = static_cast<uint32_t>(entryList.size());
+        const auto end = static_cast<uint32_t>(inputList.size());
         if (end > begin)
           runList.push_back({static_cast<uint32_t>(output), begin, end});
       }
@@ -66,8 +75,8 @@ void SparseMatrix::useKeptForm(const uint64_t *mask, int64_t first) {
 }
 
 void SparseMatrix::refresh(const float *weight) {
-  for (size_t i = 0; i < entryList.size(); ++i)
-    entryList[i].value = weight[placeList[i]];
+  for (size_t i = 0; i < valueList.size(); ++i)
+    valueList[i] = weight[placeList[i]];
 }
 
 } // namespace sluice::cpu

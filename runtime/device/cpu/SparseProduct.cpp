@@ -7,9 +7,9 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
-// A panel is [features][panelTokens]: the tokens of one feature lie side by side. One output's sums stay in
-// eight registers while its run of entries reads one row of the panel each; eight independent sums hide the
-// latency of a multiply-add.
+// A panel is [features][panelTokens]: the tokens of one feature lie side by side. The sums of a run's outputs
+// stay in registers while its entries read one row of the panel each. Independent sums hide the latency of a
+// multiply-add, and a row that is read for several outputs (entries of blocks) is read once.
 
 HWY_BEFORE_NAMESPACE();
 namespace sluice::cpu::HWY_NAMESPACE {
@@ -94,24 +94,60 @@ HWY_INLINE void packPanel(const float *HWY_RESTRICT source, int64_t tokens, int6
       std::fill(target + feature * panel + tokens, target + (feature + 1) * panel, 0.0f);
 }
 
-/// Adds a run's products to its output's sums.
-HWY_INLINE void addRun(const SparseEntry *HWY_RESTRICT entry, const SparseEntry *end,
-                       const float *HWY_RESTRICT x, float *HWY_RESTRICT y) {
+/// Vectors of tokens that a run of so many outputs sums at once: what the registers hold.
+template <int height> constexpr int64_t vectorsAtOnce() {
+  return height == 1 ? vectors : (lanes >= 16 ? 16 : 8) / height;
+}
+
+/// The entries of a run: one input and `height` weights each.
+struct RunEntries {
+  const uint32_t *inputs;
+  const float *values;
+  int64_t count;
+};
+
+template <int height> HWY_INLINE RunEntries entriesOf(const SparseMatrix &weight, const SparseRun &run) {
+  return {weight.entryInputs() + run.begin, weight.values() + static_cast<int64_t>(run.begin) * height,
+          run.end - run.begin};
+}
+
+/// Adds a run's products to the sums of its outputs, [height][panel].
+template <int height>
+HWY_INLINE void addRun(const RunEntries &entries, const float *HWY_RESTRICT x, float *HWY_RESTRICT y) {
   const Full d;
-  Vector sum[vectors];
-  HWY_UNROLL(8)
-  for (int64_t v = 0; v < vectors; ++v)
-    sum[v] = hn::Load(d, y + v * lanes);
-  for (; entry < end; ++entry) {
-    const float *row = x + static_cast<int64_t>(entry->input) * panel;
-    const Vector weight = hn::Set(d, entry->value);
-    HWY_UNROLL(8)
-    for (int64_t v = 0; v < vectors; ++v)
-      sum[v] = hn::MulAdd(weight, hn::Load(d, row + v * lanes), sum[v]);
+  constexpr int64_t width = vectorsAtOnce<height>();
+  for (int64_t first = 0; first < vectors; first += width) {
+    float *HWY_RESTRICT sums = y + first * lanes;
+    Vector sum[height][width];
+    HWY_UNROLL(4)
+    for (int row = 0; row < height; ++row) {
+      HWY_UNROLL(8)
+      for (int64_t v = 0; v < width; ++v)
+        sum[row][v] = hn::Load(d, sums + row * panel + v * lanes);
+    }
+    const float *HWY_RESTRICT value = entries.values;
+    for (int64_t entry = 0; entry < entries.count; ++entry, value += height) {
+      const float *HWY_RESTRICT source =
+          x + static_cast<int64_t>(entries.inputs[entry]) * panel + first * lanes;
+      Vector weight[height];
+      HWY_UNROLL(4)
+      for (int row = 0; row < height; ++row)
+        weight[row] = hn::Set(d, value[row]);
+      HWY_UNROLL(8)
+      for (int64_t v = 0; v < width; ++v) {
+        const Vector tokens = hn::Load(d, source + v * lanes);
+        HWY_UNROLL(4)
+        for (int row = 0; row < height; ++row)
+          sum[row][v] = hn::MulAdd(weight[row], tokens, sum[row][v]);
+      }
+    }
+    HWY_UNROLL(4)
+    for (int row = 0; row < height; ++row) {
+      HWY_UNROLL(8)
+      for (int64_t v = 0; v < width; ++v)
+        hn::Store(sum[row][v], d, sums + row * panel + v * lanes);
+    }
   }
-  HWY_UNROLL(8)
-  for (int64_t v = 0; v < vectors; ++v)
-    hn::Store(sum[v], d, y + v * lanes);
 }
 
 uint64_t productScratch(const SparseMatrix &weight) {
@@ -119,8 +155,9 @@ uint64_t productScratch(const SparseMatrix &weight) {
          panel * sizeof(float);
 }
 
-void panelProduct(const SparseMatrix &weight, int64_t tokens, const float *x, int64_t leadingX, float *y,
-                  int64_t leadingY, bool accumulate, void *scratch) {
+template <int height>
+void panelProductOf(const SparseMatrix &weight, int64_t tokens, const float *x, int64_t leadingX, float *y,
+                    int64_t leadingY, bool accumulate, void *scratch) {
   float *panelX = static_cast<float *>(scratch), *panelY = panelX + weight.inputs() * panel;
   packPanel(x, tokens, weight.inputs(), leadingX, panelX);
   for (int64_t block = 0; block < weight.outputBlocks(); ++block) {
@@ -133,11 +170,18 @@ void panelProduct(const SparseMatrix &weight, int64_t tokens, const float *x, in
     for (int64_t input = 0; input < weight.inputBlocks(); ++input) {
       const float *blockX = panelX + input * SparseMatrix::inputBlock * panel;
       for (const SparseRun *run = weight.runsBegin(block, input); run != weight.runsEnd(block, input); ++run)
-        addRun(weight.entries() + run->begin, weight.entries() + run->end, blockX,
-               panelY + (run->output - first) * panel);
+        addRun<height>(entriesOf<height>(weight, *run), blockX, panelY + (run->output - first) * panel);
     }
     transpose<false>(panelY, count, tokens, panel, y + first, leadingY);
   }
+}
+
+void panelProduct(const SparseMatrix &weight, int64_t tokens, const float *x, int64_t leadingX, float *y,
+                  int64_t leadingY, bool accumulate, void *scratch) {
+  const auto product = weight.height() == 4   ? panelProductOf<4>
+                       : weight.height() == 2 ? panelProductOf<2>
+                                              : panelProductOf<1>;
+  product(weight, tokens, x, leadingX, y, leadingY, accumulate, scratch);
 }
 
 /// The sums over lanes of as many vectors as a vector has lanes, in their order.
@@ -174,11 +218,9 @@ HWY_INLINE Vector sumsOf(const Vector (&v)[lanes]) {
   }
 }
 
-/// The product of one entry's row of x with the output's dy, still in lanes.
-HWY_INLINE Vector entryProduct(const SparseEntry &entry, const float *HWY_RESTRICT x,
-                               const Vector (&dy)[vectors]) {
+/// The product of one row of x with an output's dy, still in lanes.
+HWY_INLINE Vector rowProduct(const float *HWY_RESTRICT row, const Vector (&dy)[vectors]) {
   const Full d;
-  const float *row = x + static_cast<int64_t>(entry.input) * panel;
   Vector sum = hn::Mul(dy[0], hn::Load(d, row));
   HWY_UNROLL(8)
   for (int64_t v = 1; v < vectors; ++v)
@@ -186,32 +228,79 @@ HWY_INLINE Vector entryProduct(const SparseEntry &entry, const float *HWY_RESTRI
   return sum;
 }
 
-HWY_INLINE void addRunGradient(const SparseEntry *HWY_RESTRICT entry, int64_t count,
-                               const float *HWY_RESTRICT x, const float *HWY_RESTRICT dy,
-                               float *HWY_RESTRICT sums) {
+/// Adds to `sums` the products of a run of single outputs: dy stays in registers.
+HWY_INLINE void addRunGradient(const RunEntries &entries, const float *HWY_RESTRICT x,
+                               const float *HWY_RESTRICT dy, float *HWY_RESTRICT sums) {
   const Full d;
   Vector output[vectors];
   HWY_UNROLL(8)
   for (int64_t v = 0; v < vectors; ++v)
     output[v] = hn::Load(d, dy + v * lanes);
+  auto row = [&](int64_t entry) { return x + static_cast<int64_t>(entries.inputs[entry]) * panel; };
   int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
+  for (; i + lanes <= entries.count; i += lanes) {
     Vector products[lanes];
     HWY_UNROLL(16)
     for (int64_t j = 0; j < lanes; ++j)
-      products[j] = entryProduct(entry[i + j], x, output);
+      products[j] = rowProduct(row(i + j), output);
     hn::StoreU(hn::Add(hn::LoadU(d, sums + i), sumsOf(products)), d, sums + i);
   }
-  for (; i < count; ++i)
-    sums[i] += hn::GetLane(hn::SumOfLanes(d, entryProduct(entry[i], x, output)));
+  for (; i < entries.count; ++i)
+    sums[i] += hn::GetLane(hn::SumOfLanes(d, rowProduct(row(i), output)));
+}
+
+/// The same for several outputs: as many products at once as a vector has lanes, each vector of x and of dy
+/// read once for all that need it.
+template <int height>
+HWY_INLINE void addRunGradients(const RunEntries &entries, const float *HWY_RESTRICT x,
+                                const float *HWY_RESTRICT dy, float *HWY_RESTRICT sums) {
+  static_assert(lanes % height == 0);
+  const Full d;
+  constexpr int64_t atOnce = lanes / height;
+  for (int64_t i = 0; i < entries.count; i += atOnce) {
+    // A last entry stands for those that are missing; its sums are not added twice.
+    const float *rows[atOnce];
+    HWY_UNROLL(16)
+    for (int64_t j = 0; j < atOnce; ++j)
+      rows[j] = x + static_cast<int64_t>(entries.inputs[std::min(i + j, entries.count - 1)]) * panel;
+    Vector products[lanes];
+    HWY_UNROLL(16)
+    for (Vector &product : products)
+      product = hn::Zero(d);
+    for (int64_t v = 0; v < vectors; ++v) {
+      Vector output[height];
+      HWY_UNROLL(4)
+      for (int row = 0; row < height; ++row)
+        output[row] = hn::Load(d, dy + row * panel + v * lanes);
+      HWY_UNROLL(16)
+      for (int64_t j = 0; j < atOnce; ++j) {
+        const Vector tokens = hn::Load(d, rows[j] + v * lanes);
+        HWY_UNROLL(4)
+        for (int row = 0; row < height; ++row)
+          products[j * height + row] = hn::MulAdd(output[row], tokens, products[j * height + row]);
+      }
+    }
+    const Vector added = sumsOf(products);
+    float *HWY_RESTRICT target = sums + i * height;
+    const int64_t wanted = (entries.count - i) * height;
+    if (wanted >= lanes) {
+      hn::StoreU(hn::Add(hn::LoadU(d, target), added), d, target);
+    } else {
+      HWY_ALIGN float tail[lanes];
+      hn::Store(added, d, tail);
+      for (int64_t k = 0; k < wanted; ++k)
+        target[k] += tail[k];
+    }
+  }
 }
 
 uint64_t gradientScratch(const SparseMatrix &weight) {
   return productScratch(weight); // a panel of x and one of a block of dy
 }
 
-void weightGradient(const SparseMatrix &weight, int64_t tokens, const float *x, int64_t leadingX,
-                    const float *dy, int64_t leadingDy, float *sums, void *scratch) {
+template <int height>
+void weightGradientOf(const SparseMatrix &weight, int64_t tokens, const float *x, int64_t leadingX,
+                      const float *dy, int64_t leadingDy, float *sums, void *scratch) {
   float *panelX = static_cast<float *>(scratch), *panelDy = panelX + weight.inputs() * panel;
   std::fill_n(sums, weight.kept(), 0.0f);
   for (int64_t token = 0; token < tokens; token += panel) {
@@ -224,12 +313,26 @@ void weightGradient(const SparseMatrix &weight, int64_t tokens, const float *x, 
       for (int64_t input = 0; input < weight.inputBlocks(); ++input) {
         const float *blockX = panelX + input * SparseMatrix::inputBlock * panel;
         for (const SparseRun *run = weight.runsBegin(block, input); run != weight.runsEnd(block, input);
-             ++run)
-          addRunGradient(weight.entries() + run->begin, run->end - run->begin, blockX,
-                         panelDy + (run->output - first) * panel, sums + run->begin);
+             ++run) {
+          const RunEntries entries = entriesOf<height>(weight, *run);
+          const float *outputs = panelDy + (run->output - first) * panel;
+          float *target = sums + static_cast<int64_t>(run->begin) * height;
+          if constexpr (height == 1)
+            addRunGradient(entries, blockX, outputs, target);
+          else
+            addRunGradients<height>(entries, blockX, outputs, target);
+        }
       }
     }
   }
+}
+
+void weightGradient(const SparseMatrix &weight, int64_t tokens, const float *x, int64_t leadingX,
+                    const float *dy, int64_t leadingDy, float *sums, void *scratch) {
+  const auto product = weight.height() == 4   ? weightGradientOf<4>
+                       : weight.height() == 2 ? weightGradientOf<2>
+                                              : weightGradientOf<1>;
+  product(weight, tokens, x, leadingX, dy, leadingDy, sums, scratch);
 }
 
 } // namespace sluice::cpu::HWY_NAMESPACE

@@ -21,8 +21,8 @@ void sparsePanelProduct(const SparseMatrix &weight, int64_t tokens, const float 
 /// Bytes of scratch for sparseWeightGradient: panels of x and dy.
 uint64_t sparseGradientScratchBytes(const SparseMatrix &weight);
 
-/// sums[entry] = sum over the tokens of dy[token, output] x[token, input], for the kept entries only, in the
-/// weight's order of entries; panel by panel.
+/// sums[k] = sum over the tokens of dy[token, output] x[token, input], for the kept weights only, in the
+/// order of SparseMatrix::values; panel by panel.
 void sparseWeightGradient(const SparseMatrix &weight, int64_t tokens, const float *x, int64_t leadingX,
                           const float *dy, int64_t leadingDy, float *sums, void *scratch);
 

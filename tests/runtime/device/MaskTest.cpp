@@ -70,12 +70,32 @@ TEST(Mask, RandomMasksKeepTheSmallestKeys) {
 
 /// Which kernels a command carries, and which of them its mask means.
 enum class Form { Dense, Skipping, BothNowDense, BothNowSkipping };
-class MaskedProducts : public testing::TestWithParam<Form> {
+/// With a form, whether masks keep blocks of 4 x 6 or single weights.
+class MaskedProducts : public testing::TestWithParam<std::tuple<Form, bool>> {
 protected:
+  const bool blocks = std::get<1>(GetParam());
+  const int64_t out = blocks ? 20 : 19, in = blocks ? 24 : 23;
+
+  /// For each of `matrices` matrices [out, in] about a third of its weights, of each as many.
+  std::vector<bool> keptWeights(int64_t matrices) const {
+    std::vector<bool> kept;
+    std::mt19937 random(5);
+    const int64_t units = blocks ? 5 * 4 : out * in;
+    for (int64_t matrix = 0; matrix < matrices; ++matrix) {
+      std::vector<bool> of(static_cast<size_t>(units));
+      std::fill_n(of.begin(), units / 3, true);
+      std::shuffle(of.begin(), of.end(), random);
+      for (int64_t i = 0; i < out * in; ++i)
+        kept.push_back(of[static_cast<size_t>(blocks ? i / in / 4 * 4 + i % in / 6 : i)]);
+    }
+    return kept;
+  }
+
   /// `most` is what a matrix of `size` weights keeps now.
   std::vector<CommandAttribute> settings(int64_t most, int64_t size,
                                          std::vector<CommandAttribute> own) const {
-    const Form form = GetParam();
+    const Form form = std::get<0>(GetParam());
+    own.push_back(text("pattern", blocks ? "block:4x6" : "unstructured"));
     const bool both = form == Form::BothNowDense || form == Form::BothNowSkipping;
     own.push_back(flag("kept", both ? size : most));
     own.push_back(flag("skip_at_most", form == Form::Dense          ? 0
@@ -85,12 +105,13 @@ protected:
   }
 };
 INSTANTIATE_TEST_SUITE_P(Forms, MaskedProducts,
-                         testing::Values(Form::Dense, Form::Skipping, Form::BothNowDense,
-                                         Form::BothNowSkipping));
+                         testing::Combine(testing::Values(Form::Dense, Form::Skipping, Form::BothNowDense,
+                                                          Form::BothNowSkipping),
+                                          testing::Bool()));
 
 TEST_P(MaskedProducts, AndTheirGradients) {
-  const int64_t rows = 37, out = 19, in = 23;
-  const std::vector<bool> kept = someKept(out * in, 1);
+  const int64_t rows = 37;
+  const std::vector<bool> kept = keptWeights(1);
   const Floats x = randomFloats(rows * in, 2), dy = randomFloats(rows * out, 3),
                old = randomFloats(out * in, 5);
   Floats w = randomFloats(out * in, 4), sum = old;
@@ -145,17 +166,13 @@ TEST_P(MaskedProducts, AndTheirGradients) {
 
 TEST_P(MaskedProducts, OfExperts) {
   // Rows 300, 0, 1 and 99 of an expert; matrices of 19 x 23 share words of the mask.
-  const int64_t experts = 4, out = 19, in = 23, size = out * in, perMatrix = 90;
+  const int64_t experts = 4, size = out * in;
+  const std::vector<bool> kept = keptWeights(experts);
+  const int64_t perMatrix = std::count(kept.begin(), kept.begin() + size, true);
   std::vector<int32_t> ids;
   for (auto [expert, count] : {std::pair{0, 300}, {2, 1}, {3, 99}})
     ids.insert(ids.end(), static_cast<size_t>(count), expert);
   const RoutingReference r = routingFromIds(ids, 1, static_cast<int>(experts));
-  std::vector<bool> kept(static_cast<size_t>(experts * size));
-  std::mt19937 random(5);
-  for (int64_t e = 0; e < experts; ++e) {
-    std::fill_n(kept.begin() + e * size, perMatrix, true);
-    std::shuffle(kept.begin() + e * size, kept.begin() + (e + 1) * size, random);
-  }
   const Floats x = randomFloats(r.rows() * in, 2), dy = randomFloats(r.rows() * out, 3);
   Floats w = randomFloats(experts * size, 4), old = randomFloats(experts * size, 5);
   for (size_t i = 0; i < kept.size(); ++i)

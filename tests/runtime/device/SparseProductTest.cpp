@@ -28,15 +28,22 @@ struct Problem {
   std::vector<uint64_t> mask;
   std::vector<float> weight, x, dy;
   int64_t kept = 0;
+  int64_t blockRows, blockColumns; // kept together
 
-  Problem(int64_t outputs, int64_t inputs, int64_t tokens, double density)
+  Problem(int64_t outputs, int64_t inputs, int64_t tokens, double density, int64_t blockRows = 1,
+          int64_t blockColumns = 1)
       : outputs(outputs), inputs(inputs), tokens(tokens),
-        mask(static_cast<size_t>(outputs * inputs + 63) / 64, 0) {
+        mask(static_cast<size_t>(outputs * inputs + 63) / 64, 0), blockRows(blockRows),
+        blockColumns(blockColumns) {
     std::mt19937 random(7);
     std::normal_distribution<float> normal;
     std::uniform_real_distribution<double> uniform;
+    std::vector<bool> blocks;
+    for (int64_t i = 0; i < outputs / blockRows * (inputs / blockColumns); ++i)
+      blocks.push_back(uniform(random) < density);
     for (int64_t i = 0; i < outputs * inputs; ++i) {
-      const bool isKept = uniform(random) < density;
+      const int64_t block = i / inputs / blockRows * (inputs / blockColumns) + i % inputs / blockColumns;
+      const bool isKept = blocks[static_cast<size_t>(block)];
       // What stands at a masked place must not be read.
       weight.push_back(isKept ? normal(random) : std::nanf(""));
       if (isKept)
@@ -53,8 +60,9 @@ struct Problem {
   }
   /// The matrix from inputs to outputs, or the transposed one.
   SparseMatrix matrix(bool transposed) const {
-    SparseMatrix result =
-        transposed ? SparseMatrix(inputs, outputs, kept) : SparseMatrix(outputs, inputs, kept);
+    SparseMatrix result = transposed
+                              ? SparseMatrix(inputs, outputs, kept, SparseMatrix::heightFor(blockColumns))
+                              : SparseMatrix(outputs, inputs, kept, SparseMatrix::heightFor(blockRows));
     result.build(mask.data(), 0, transposed);
     result.refresh(weight.data());
     return result;
@@ -71,11 +79,16 @@ void multiply(const SparseMatrix &weight, int64_t tokens, const std::vector<floa
                        y.data() + token * weight.outputs(), weight.outputs(), accumulate, scratch.get());
 }
 
-class SparseProducts : public testing::TestWithParam<std::tuple<int64_t, int64_t, int64_t, double>> {};
+struct Case {
+  int64_t outputs, inputs, tokens;
+  double density;
+  int64_t blockRows = 1, blockColumns = 1;
+};
+class SparseProducts : public testing::TestWithParam<Case> {};
 
 TEST_P(SparseProducts, AgreeWithPlainLoops) {
-  const auto [outputs, inputs, tokens, density] = GetParam();
-  const Problem problem(outputs, inputs, tokens, density);
+  const auto [outputs, inputs, tokens, density, blockRows, blockColumns] = GetParam();
+  const Problem problem(outputs, inputs, tokens, density, blockRows, blockColumns);
   const SparseMatrix forward = problem.matrix(false), backward = problem.matrix(true);
   ASSERT_EQ(forward.kept(), problem.kept);
   ASSERT_EQ(backward.kept(), problem.kept);
@@ -123,10 +136,34 @@ TEST_P(SparseProducts, AgreeWithPlainLoops) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, SparseProducts,
-                         testing::Values(std::tuple{1, 1, 1, 1.0}, std::tuple{3, 5, 2, 0.0},
-                                         std::tuple{7, 13, 65, 0.5}, std::tuple{64, 64, 64, 0.1},
-                                         std::tuple{130, 67, 129, 0.25}, std::tuple{513, 70, 70, 0.1},
-                                         std::tuple{9, 1100, 33, 0.05}, std::tuple{20, 30, 3, 1.0}));
+                         testing::Values(Case{1, 1, 1, 1.0}, Case{3, 5, 2, 0.0}, Case{7, 13, 65, 0.5},
+                                         Case{64, 64, 64, 0.1}, Case{130, 67, 129, 0.25},
+                                         Case{513, 70, 70, 0.1}, Case{9, 1100, 33, 0.05},
+                                         Case{20, 30, 3, 1.0}));
+INSTANTIATE_TEST_SUITE_P(Blocks, SparseProducts,
+                         testing::Values(Case{64, 96, 130, 0.3, 16, 16}, Case{12, 30, 65, 0.5, 4, 3},
+                                         Case{18, 140, 70, 0.4, 6, 7}, Case{1028, 72, 129, 0.2, 4, 8},
+                                         Case{10, 9, 3, 1.0, 2, 1}, Case{9, 20, 64, 0.5, 3, 2},
+                                         Case{4, 4, 1, 1.0, 4, 4}, Case{8, 8, 5, 0.0, 4, 4}));
+
+TEST(SparseMatrixTest, HeightsFollowTheBlocks) {
+  EXPECT_EQ(SparseMatrix::heightFor(1), 1);
+  EXPECT_EQ(SparseMatrix::heightFor(6), 2);
+  EXPECT_EQ(SparseMatrix::heightFor(16), 4);
+  const Problem blocks(16, 24, 1, 0.5, 8, 6);
+  EXPECT_EQ(blocks.matrix(false).height(), 4);
+  EXPECT_EQ(blocks.matrix(true).height(), 2);
+}
+
+TEST(SparseMatrixTest, EntriesThatAreKeptInPartAreLeftOut) {
+  // No mask of blocks looks like this; one from a damaged file may.
+  SparseMatrix matrix(4, 3, 12, 4);
+  std::vector<uint64_t> mask(1, 0b111'011'111'101); // column 0 of all rows; the others miss one each
+  matrix.build(mask.data(), 0, false);
+  EXPECT_EQ(matrix.kept(), 4);
+  for (int64_t row = 0; row < 4; ++row)
+    EXPECT_EQ(matrix.places()[row], 3 * row);
+}
 
 TEST(SparseMatrixTest, ASumAddsTheInputsInAscendingOrder) {
   // Sums of this order lose the small numbers; any other keeps some of them.
@@ -154,7 +191,7 @@ TEST(SparseMatrixTest, ANewMaskAllocatesNothingWithinItsRoom) {
   const Problem one(40, 90, 1, 0.3), other(40, 90, 1, 0.1);
   SparseMatrix matrix(40, 90, one.kept);
   matrix.build(one.mask.data(), 0, false);
-  const SparseEntry *entries = matrix.entries();
+  const float *values = matrix.values();
   std::vector<uint64_t> mask = one.mask;
   // Another mask with as many entries: every row rotated.
   std::rotate(mask.begin(), mask.begin() + 3, mask.end());
@@ -163,9 +200,9 @@ TEST(SparseMatrixTest, ANewMaskAllocatesNothingWithinItsRoom) {
     kept += std::popcount(word);
   ASSERT_EQ(kept, one.kept);
   matrix.build(mask.data(), 0, false);
-  EXPECT_EQ(matrix.entries(), entries);
+  EXPECT_EQ(matrix.values(), values);
   matrix.build(other.mask.data(), 0, false);
-  EXPECT_EQ(matrix.entries(), entries);
+  EXPECT_EQ(matrix.values(), values);
   EXPECT_EQ(matrix.kept(), other.kept);
 }
 
