@@ -69,11 +69,11 @@ private:
   static bool isPossible(const Family &family) {
     auto mask = cast<MaskType>(family.mask->getAttrOfType<TypeAttr>("type").getValue());
     auto target = family.mask->getAttrOfType<IntegerAttr>("sluice.target");
-    if (mask.getShape().size() != 2 || (target && target.getInt() != mask.getKept()))
+    if (target && target.getInt() != mask.getKept())
       return false;
     auto readsKeptForm = [&](Operation *user) {
       return isa<MaskedAdamWOp, UpdateMaskOp, GlobalNormOp>(user) ||
-             (isa<LinearOp, MaskedInputGradientOp>(user) && alwaysSkips(user, mask));
+             (isa<LinearOp, MaskedInputGradientOp, GroupedLinearOp>(user) && alwaysSkips(user, mask));
     };
     for (ReadOp read : family.reads)
       if (!llvm::all_of(read.getValue().getUsers(), readsKeptForm))
@@ -85,7 +85,8 @@ private:
     for (AccumulateOp sum : family.sums) {
       Operation *source = sum.getValue().getDefiningOp();
       const bool fits = isa_and_nonnull<ApplyMaskOp>(source) ||
-                        (isa_and_nonnull<MaskedWeightGradientOp>(source) && alwaysSkips(source, mask));
+                        (isa_and_nonnull<MaskedWeightGradientOp, GroupedWeightGradientOp>(source) &&
+                         alwaysSkips(source, mask));
       if (!fits || !source->hasOneUse())
         return false;
     }
@@ -110,7 +111,8 @@ private:
     }
     // What the ledger counts does not depend on the form.
     for (AccumulateOp sum : family.sums) {
-      sum->setAttr(wholeElementsAttributeName, builder.getI64IntegerAttr(mask.matrixSize()));
+      sum->setAttr(wholeElementsAttributeName,
+                   builder.getI64IntegerAttr(mask.matrixSize() * mask.matrices()));
       keepOnly(sum.getValue().getDefiningOp(), keptForm(sum.getValue().getType()));
     }
     for (WriteOp write : family.writes) {

@@ -74,7 +74,8 @@ def Sluice_GroupedLinearOp : Sluice_DifferentiableOp<"grouped_linear", [0, 1, 2]
   let description = [{
     x [R, in], weight [experts, out, in] ([experts, in, out] with `transpose_weight`, the form of the adjoint).
     Dense counts read every expert: tokens * experts rows. The optional mask has the weight's shape, a set of kept weights
-    for each expert: only these are multiplied, and the adjoint asks for their gradients only.
+    for each expert: only these are multiplied, and the adjoint asks for their gradients only. With a mask the weight may be
+    in kept form.
   }];
   let arguments = (ins Sluice_FloatTensor:$x, Sluice_FloatTensor:$weight, Sluice_Routing:$routing,
                        Optional<Sluice_FloatTensor>:$bias, Optional<Sluice_Mask>:$mask,
@@ -86,9 +87,9 @@ def Sluice_GroupedLinearOp : Sluice_DifferentiableOp<"grouped_linear", [0, 1, 2]
 
 def Sluice_GroupedWeightGradientOp : Sluice_ValueOp<"grouped_weight_gradient"> {
   let summary = "dw[e] = sum over e's rows of dy[r] x[r]^T, [experts, out, in]; an expert without rows gets zeros.";
-  let description = "With a mask of dw's shape only kept weights have a gradient; the others are zero.";
+  let description = "With a mask of dw's shape only kept weights have a gradient; the others are zero. With `kept_only` dw is in kept form.";
   let arguments = (ins Sluice_FloatTensor:$dy, Sluice_FloatTensor:$x, Sluice_Routing:$routing,
-                       Optional<Sluice_Mask>:$mask);
+                       Optional<Sluice_Mask>:$mask, UnitAttr:$kept_only);
   let results = (outs Sluice_FloatTensor:$dweight);
   let hasVerifier = 1;
 }

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <regex>
 #include <sstream>
 
 namespace sluice {
@@ -79,6 +80,33 @@ TEST_F(CommandLineMaskTest, SkippingZerosTrainsAsMaskedDenseKernelsDo) {
   }
   RecordProperty("largest_relative_difference", std::to_string(largest));
   EXPECT_NE(curves[0], curves[1]) << "two kinds of kernels must have run";
+}
+
+TEST_F(CommandLineMaskTest, ExpertsInKeptFormTrainAsWholeOnes) {
+  const std::string sparsity = "sparsity:\n  targets: [experts]\n  density: 0.25\n  method: rigl\n"
+                               "  update:\n    every: 2\n  regrown:\n    step: 5\n    ramp: 20\n";
+  std::string weights[2];
+  std::vector<double> curves[2];
+  for (bool isKept : {false, true}) {
+    const std::string name = isKept ? "experts-kept" : "experts-whole";
+    write(name + ".yaml", read("moe.yaml") + sparsity + "  break_even: " + (isKept ? "100" : "0") + "\n");
+    good("sluice compile " + name + ".yaml -o " + name + ".slx");
+    good("sluice-run train " + name + ".slx --data data --sample 0 --quiet --threads 2 --out " + name);
+    curves[isKept] = losses(read(name + "/metrics.jsonl"));
+    // Files hold whole tensors in both.
+    weights[isKept] = read(name + "/checkpoints/step-00000008/model.safetensors");
+    const std::string shape = good("sluice inspect " + name + ".slx --tensors 1000").out;
+    EXPECT_EQ(std::regex_search(shape, std::regex("experts.w_down +f32\\[4,[0-9]+\\]\\s")), isKept) << shape;
+  }
+  ASSERT_EQ(curves[0].size(), 8u);
+  for (size_t step = 0; step < curves[0].size(); ++step)
+    EXPECT_NEAR(curves[1][step], curves[0][step], 1e-5 * curves[0][step]) << "step " << step + 1;
+  EXPECT_EQ(weights[0].size(), weights[1].size());
+  // Across an update, and on one thread: the same checkpoint.
+  good("sluice-run train experts-kept.slx --data data --sample 0 --quiet --threads 1 --out stopped "
+       "--stop-after 384");
+  good("sluice-run train experts-kept.slx --data data --sample 0 --quiet --threads 1 --out stopped");
+  EXPECT_EQ(checkpointHash("stopped", 8), checkpointHash("experts-kept", 8));
 }
 
 TEST_F(CommandLineMaskTest, ADivergingRunOfKeptWeightsKeepsItsLastGoodState) {

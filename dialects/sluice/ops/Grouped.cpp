@@ -29,6 +29,16 @@ template <typename Body> void forEachRow(const RoutingView &routing, Body body) 
       body(expert, row);
 }
 
+/// [experts, out, in] of a weight, also of one in kept form, whose mask says it.
+llvm::SmallVector<Dim> matrixDims(Value weight, Value mask) {
+  if (!mask || !isKeptForm(weight, mask))
+    return dimsOf(weight.getType());
+  llvm::SmallVector<Dim> sizes;
+  for (int64_t size : maskTypeOf(mask).getShape())
+    sizes.emplace_back(size);
+  return sizes;
+}
+
 } // namespace
 
 LogicalResult GroupedLinearOp::inferReturnTypes(MLIRContext *context, std::optional<Location> location,
@@ -37,7 +47,7 @@ LogicalResult GroupedLinearOp::inferReturnTypes(MLIRContext *context, std::optio
                                                 llvm::SmallVectorImpl<Type> &inferred) {
   Adaptor adaptor(operands, attributes, properties, regions);
   Type x = adaptor.getX().getType(), weight = adaptor.getWeight().getType();
-  llvm::SmallVector<Dim> sizes = dimsOf(weight);
+  llvm::SmallVector<Dim> sizes = matrixDims(adaptor.getWeight(), adaptor.getMask());
   if (sizes.size() != 3 || dimsOf(x).size() != 2)
     return emitOptionalError(
         location, "'sluice.grouped_linear' op needs x [rows, in] and weight [experts, out, in], found ",
@@ -50,7 +60,7 @@ LogicalResult GroupedLinearOp::verify() {
   RoutingType routing = routingTypeOf(getRouting());
   if (failed(verifyRows(*this, getX(), routing, "x")))
     return failure();
-  llvm::SmallVector<Dim> sizes = dimsOf(getWeight().getType());
+  llvm::SmallVector<Dim> sizes = matrixDims(getWeight(), getMask());
   // Checked before inference when the file states the result's type.
   if (sizes.size() != 3)
     return emitPlacedError(*this) << "weight must be [experts, out, in], found "
@@ -65,7 +75,7 @@ LogicalResult GroupedLinearOp::verify() {
   if (getBias() && dimsOf(getBias().getType()) !=
                        llvm::SmallVector<Dim>{Dim(routing.getExperts()), dimsOf(getY().getType()).back()})
     return emitPlacedError(*this) << "bias must be [experts, out], found " << shapeText(getBias().getType());
-  if (getMask() && failed(requireMask(*this, getMask(), getWeight(), "weight")))
+  if (getMask() && failed(requireMaskOrKept(*this, getMask(), getWeight(), "weight")))
     return failure();
   if (auto dispatch = getX().getDefiningOp<DispatchOp>(); dispatch && dispatch.getRouting() != getRouting())
     return emitPlacedError(*this) << "rows were grouped by another assignment than the one named here";
@@ -84,10 +94,11 @@ RecomputeCost GroupedLinearOp::recomputeCost() {
 }
 
 LogicalResult GroupedLinearOp::evaluate(Evaluation &evaluation) {
-  const HostTensor &x = evaluation.operand(0), &weight = evaluation.operand(1);
   RoutingView routing(evaluation.operand(2), routingTypeOf(getRouting()));
   HostTensor &y = evaluation.result(0);
   const HostTensor *mask = getMask() ? &evaluation.operand(getBias() ? 4 : 3) : nullptr;
+  const HostTensor &x = evaluation.operand(0),
+                   weight = mask ? wholeOf(evaluation.operand(1), *mask) : evaluation.operand(1);
   const int64_t in = x.columns(), out = y.columns();
   const int64_t inStride = getTransposeWeight() ? out : 1, outStride = getTransposeWeight() ? 1 : in;
   forEachRow(routing, [&](int64_t expert, int64_t row) {
@@ -141,22 +152,29 @@ LogicalResult GroupedLinearOp::decompose(OpBuilder &, llvm::SmallVectorImpl<Valu
 // -----------------------------------------------------------------------------------------
 
 LogicalResult GroupedWeightGradientOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
-                                                        ValueRange operands, DictionaryAttr, OpaqueProperties,
-                                                        RegionRange, llvm::SmallVectorImpl<Type> &inferred) {
+                                                        ValueRange operands, DictionaryAttr attributes,
+                                                        OpaqueProperties properties, RegionRange regions,
+                                                        llvm::SmallVectorImpl<Type> &inferred) {
+  Adaptor adaptor(operands, attributes, properties, regions);
   llvm::SmallVector<Dim> dy = dimsOf(operands[0].getType()), x = dimsOf(operands[1].getType());
   if (dy.size() != 2 || x.size() != 2 || dy[0] != x[0])
     return emitOptionalError(
         location, "'sluice.grouped_weight_gradient' op needs dy [rows, out] and x [rows, in], found ",
         shapeText(operands[0].getType()), " and ", shapeText(operands[1].getType()));
-  inferred.push_back(tensorOf({Dim(routingTypeOf(operands[2]).getExperts()), dy[1], x[1]},
-                              cast<RankedTensorType>(operands[0].getType()).getElementType()));
+  const Type element = elementTypeOf(operands[0]);
+  if (adaptor.getKeptOnly() && adaptor.getMask())
+    inferred.push_back(RankedTensorType::get(maskTypeOf(adaptor.getMask()).keptShape(), element));
+  else
+    inferred.push_back(tensorOf({Dim(routingTypeOf(operands[2]).getExperts()), dy[1], x[1]}, element));
   return success();
 }
 
 LogicalResult GroupedWeightGradientOp::verify() {
   if (failed(verifyRows(*this, getDy(), routingTypeOf(getRouting()), "dy")))
     return failure();
-  return getMask() ? requireMask(*this, getMask(), getDweight(), "gradient") : success();
+  if (getKeptOnly() && !getMask())
+    return emitPlacedError(*this) << "kept_only needs a mask, found none";
+  return getMask() ? requireMaskOrKept(*this, getMask(), getDweight(), "gradient") : success();
 }
 
 OpCounts GroupedWeightGradientOp::count() {
@@ -173,14 +191,16 @@ LogicalResult GroupedWeightGradientOp::evaluate(Evaluation &evaluation) {
   const HostTensor &dy = evaluation.operand(0), &x = evaluation.operand(1);
   RoutingView routing(evaluation.operand(2), routingTypeOf(getRouting()));
   const HostTensor *mask = getMask() ? &evaluation.operand(3) : nullptr;
-  HostTensor &dweight = evaluation.result(0);
   const int64_t in = x.columns(), out = dy.columns();
+  HostTensor &result = evaluation.result(0);
+  HostTensor dweight({routing.experts, out, in});
   forEachRow(routing, [&](int64_t expert, int64_t row) {
     for (int64_t o = 0; o < out; ++o)
       for (int64_t i = 0; i < in; ++i)
         if (const int64_t at = (expert * out + o) * in + i; !mask || (*mask)[at] != 0)
           dweight[at] += dy[row * out + o] * x[row * in + i];
   });
+  result = getKeptOnly() ? keptOf(dweight, *mask, result.shape) : std::move(dweight);
   return success();
 }
 

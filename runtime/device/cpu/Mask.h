@@ -23,11 +23,17 @@ inline uint64_t maskWord(const uint8_t *bits, int64_t i) {
   return word;
 }
 
-/// Calls body(i) for the weights that the mask keeps, ascending.
-template <typename Body> void forEachKept(const uint8_t *bits, int64_t weights, Body body) {
-  for (int64_t i = 0; i < weights; i += 64)
-    for (uint64_t kept = maskWord(bits, i); kept != 0; kept &= kept - 1)
-      body(i + std::countr_zero(kept));
+/// Calls body(i) for the weights of [begin, end) that the mask keeps, ascending.
+template <typename Body> void forEachKept(const uint8_t *bits, int64_t begin, int64_t end, Body body) {
+  for (int64_t word = begin / 64 * 64; word < end; word += 64) {
+    uint64_t kept = maskWord(bits, word);
+    if (word < begin)
+      kept &= ~uint64_t{0} << (begin - word);
+    if (end - word < 64)
+      kept &= (uint64_t{1} << (end - word)) - 1;
+    for (; kept != 0; kept &= kept - 1)
+      body(word + std::countr_zero(kept));
+  }
 }
 
 /// Zeroes x[i] for begin <= i < end where the mask does not keep; `begin` is a multiple of 64.

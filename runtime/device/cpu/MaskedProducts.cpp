@@ -19,15 +19,31 @@ Command withoutMask(const Command &command, const char *kind) {
   return dense;
 }
 
-/// The matrix [out, in] that a weight in kept form stands for, from the attribute `shape`; zeros where the
-/// weight is whole.
-std::pair<int64_t, int64_t> keptShape(Arguments &arguments) {
+/// The matrices [out, in] of a masked weight: one, or one an expert.
+struct Matrices {
+  int64_t count = 0, out = 0, in = 0;
+  bool keptForm = false; // the weight holds its kept values alone, matrix by matrix
+
+  int64_t weights() const { return count * out * in; }
+};
+
+/// The matrices that a weight in kept form stands for, from the attribute `shape` ("[experts,]out,in"); none
+/// where the weight is whole.
+Matrices keptShape(Arguments &arguments) {
   const std::vector<double> shape = arguments.numbers("shape");
   constexpr double most = 1 << 30;
-  const bool fits = shape.size() == 2 && shape[0] >= 1 && shape[1] >= 1 && shape[0] * shape[1] <= most;
-  arguments.require(shape.empty() || fits, "shape must be [out, in] of at most 2^30 weights");
-  return fits ? std::pair(static_cast<int64_t>(shape[0]), static_cast<int64_t>(shape[1]))
-              : std::pair<int64_t, int64_t>(0, 0);
+  double weights = 1;
+  bool fits = shape.size() == 2 || shape.size() == 3;
+  for (double side : shape) {
+    fits = fits && side >= 1;
+    weights *= side;
+  }
+  fits = fits && weights <= most;
+  arguments.require(shape.empty() || fits, "shape must be [experts,] out, in of at most 2^30 weights");
+  if (!fits)
+    return {};
+  const auto side = [&](size_t fromEnd) { return static_cast<int64_t>(shape[shape.size() - fromEnd]); };
+  return {shape.size() == 3 ? side(3) : 1, side(2), side(1), true};
 }
 
 /// The mask of `command`, its last input, over its weights.
@@ -35,10 +51,11 @@ StatusOr<Tensor> maskOf(PrepareContext &context, size_t leastInputs, bool overOu
   Arguments arguments(context);
   arguments.inputs(leastInputs, leastInputs + 1);
   arguments.outputs(1);
-  const auto [out, in] = keptShape(arguments);
+  const Matrices kept = keptShape(arguments);
   SLUICE_RETURN_IF_ERROR(arguments.status());
   const Tensor weights = overOutput ? arguments.output(0) : arguments.input(1);
-  const Tensor mask = maskInput(arguments, arguments.inputCount() - 1, out ? out * in : weights.elements);
+  const Tensor mask =
+      maskInput(arguments, arguments.inputCount() - 1, kept.keptForm ? kept.weights() : weights.elements);
   SLUICE_RETURN_IF_ERROR(arguments.status());
   return mask;
 }
@@ -71,7 +88,8 @@ struct Forms {
 };
 
 /// Of the masked matrix [out, in].
-Forms formsOf(Arguments &arguments, int64_t out, int64_t in) {
+Forms formsOf(Arguments &arguments, const Matrices &matrices) {
+  const int64_t out = matrices.out, in = matrices.in;
   const int64_t most = arguments.integer("kept", 1, out * in),
                 skip = arguments.integer("skip_at_most", 0, out * in);
   const std::string name = arguments.textOr("pattern", "unstructured");
@@ -81,10 +99,11 @@ Forms formsOf(Arguments &arguments, int64_t out, int64_t in) {
   return pattern ? Forms{skip, most, pattern->blockRows, pattern->blockColumns} : Forms{skip, most, 1, 1};
 }
 
-/// The masked matrix [out, in] of a command whose mask starts at bit `first`: `transposed` for the product
+/// The matrix of a command whose mask starts at bit `first`: `transposed` for the product
 /// with its transpose, from out to in.
-MaskedMatrix matrixOf(const Tensor &mask, int64_t first, int64_t out, int64_t in, const Forms &forms,
+MaskedMatrix matrixOf(const Tensor &mask, int64_t first, const Matrices &matrices, const Forms &forms,
                       const float *weight, bool transposed) {
+  const int64_t out = matrices.out, in = matrices.in;
   return {.outputs = transposed ? in : out,
           .inputs = transposed ? out : in,
           .most = std::min(forms.skip, forms.most),
@@ -92,22 +111,29 @@ MaskedMatrix matrixOf(const Tensor &mask, int64_t first, int64_t out, int64_t in
           .first = first,
           .weight = weight,
           .transposed = transposed,
+          .keptForm = matrices.keptForm,
           .height = SparseMatrix::heightFor(transposed ? forms.blockColumns : forms.blockRows)};
 }
 
 /// One masked matrix an expert; `weight` may be null.
 std::vector<std::shared_ptr<const SparseWeight>> expertWeights(PrepareContext &context, const Tensor &mask,
-                                                               int64_t experts, int64_t out, int64_t in,
-                                                               const Forms &forms, const float *weight,
-                                                               bool transposed) {
+                                                               const Matrices &matrices, const Forms &forms,
+                                                               const float *weight, bool transposed) {
   std::vector<std::shared_ptr<const SparseWeight>> weights;
-  weights.reserve(static_cast<size_t>(experts));
-  for (int64_t expert = 0; expert < experts; ++expert) {
-    const int64_t first = expert * out * in;
-    weights.push_back(context.derived.addSparse(
-        matrixOf(mask, first, out, in, forms, weight ? weight + first : nullptr, transposed)));
-  }
+  weights.reserve(static_cast<size_t>(matrices.count));
+  const int64_t size = matrices.out * matrices.in, stored = matrices.keptForm ? forms.most : size;
+  for (int64_t expert = 0; expert < matrices.count; ++expert)
+    weights.push_back(context.derived.addSparse(matrixOf(
+        mask, expert * size, matrices, forms, weight ? weight + expert * stored : nullptr, transposed)));
   return weights;
+}
+
+/// Checks that a tensor in kept form has the size that `forms` says, and that its command reads it so.
+void checkKeptForm(Arguments &arguments, const Matrices &matrices, const Forms &forms, const Tensor &kept) {
+  if (!matrices.keptForm)
+    return;
+  arguments.elements(kept, matrices.count * forms.most, "a tensor in kept form");
+  arguments.require(forms.always(), "only kernels that skip zeros know the kept form");
 }
 
 /// Adds the bias to every row of y.
@@ -127,25 +153,21 @@ StatusOr<PreparedKernel> prepareMaskedGemm(PrepareContext &context) {
   Arguments arguments(context);
   const Tensor x = arguments.input(0), w = arguments.input(1), y = arguments.output(0);
   const bool transposed = !arguments.flag("transpose_b"), accumulate = arguments.flag("accumulate");
-  auto [out, in] = keptShape(arguments);
-  const bool keptForm = out > 0;
-  if (!keptForm) {
+  Matrices matrices = keptShape(arguments);
+  if (!matrices.keptForm) {
     arguments.require(w.rank() == 2 && w.elements > 0, "w must be [out, in] and not empty");
-    out = w.dim(0), in = w.dim(1);
+    matrices = {1, w.dim(0), w.dim(1)};
   }
+  arguments.require(matrices.count == 1, "w must be one matrix");
   SLUICE_RETURN_IF_ERROR(arguments.status());
-  const Forms forms = formsOf(arguments, out, in);
+  const Forms forms = formsOf(arguments, matrices);
+  checkKeptForm(arguments, matrices, forms, w);
   SLUICE_RETURN_IF_ERROR(arguments.status());
-  if (keptForm) {
-    arguments.elements(w, forms.most, "w in kept form");
-    arguments.require(forms.always(), "only kernels that skip zeros read the kept form");
-  } else if (forms.never()) {
+  if (forms.never())
     return prepareDense(context, dense, prepareGemm);
-  }
   arguments.require(!arguments.flag("transpose_a"), "A must be as stored");
   SLUICE_RETURN_IF_ERROR(arguments.status());
-  MaskedMatrix source = matrixOf(mask, 0, out, in, forms, w.f32(), transposed);
-  source.keptForm = keptForm;
+  const MaskedMatrix source = matrixOf(mask, 0, matrices, forms, w.f32(), transposed);
   arguments.require(x.dim(-1) == source.inputs && y.dim(-1) == source.outputs && x.rows() == y.rows(),
                     "x, w and y must fit together");
   Tensor bias;
@@ -171,27 +193,24 @@ StatusOr<PreparedKernel> prepareMaskedWeightGradient(PrepareContext &context) {
   Arguments arguments(context);
   const Tensor dy = arguments.input(0), x = arguments.input(1), dw = arguments.output(0);
   const bool accumulate = arguments.flag("accumulate");
-  auto [out, in] = keptShape(arguments);
-  const bool keptForm = out > 0;
-  if (!keptForm) {
-    out = dy.dim(-1), in = x.dim(-1);
-    arguments.shape(dw, {out, in}, "dw");
+  Matrices matrices = keptShape(arguments);
+  if (!matrices.keptForm) {
+    matrices = {1, dy.dim(-1), x.dim(-1)};
+    arguments.shape(dw, {matrices.out, matrices.in}, "dw");
     arguments.require(dw.elements > 0, "dw must not be empty");
   }
+  arguments.require(matrices.count == 1, "dw must be one matrix");
+  arguments.require(dy.dim(-1) == matrices.out && x.dim(-1) == matrices.in,
+                    "dy and x must have the columns of shape");
   SLUICE_RETURN_IF_ERROR(arguments.status());
-  const Forms forms = formsOf(arguments, out, in);
+  const Forms forms = formsOf(arguments, matrices);
+  checkKeptForm(arguments, matrices, forms, dw);
   SLUICE_RETURN_IF_ERROR(arguments.status());
-  if (keptForm) {
-    arguments.elements(dw, forms.most, "dw in kept form");
-    arguments.require(forms.always(), "only kernels that skip zeros write the kept form");
-    arguments.require(dy.dim(-1) == out && x.dim(-1) == in, "dy and x must have the columns of shape");
-  } else if (forms.never()) {
+  if (forms.never())
     return prepareGradient(context, dense, 3, prepareGemm);
-  }
   arguments.require(dy.rows() == x.rows(), "dy and x must have the same rows");
   SLUICE_RETURN_IF_ERROR(arguments.status());
-  MaskedMatrix source = matrixOf(mask, 0, dy.dim(-1), x.dim(-1), forms, nullptr, false);
-  source.keptForm = keptForm;
+  const MaskedMatrix source = matrixOf(mask, 0, matrices, forms, nullptr, false);
   std::shared_ptr<const SparseWeight> weight = context.derived.addSparse(source);
   PreparedKernel skipping =
       sparseWeightGradientKernel(weight, x.rows(), x.f32(), dy.f32(), dw.f32(), accumulate);
@@ -207,11 +226,18 @@ StatusOr<PreparedKernel> prepareMaskedGroupedGemm(PrepareContext &context) {
   Arguments arguments(context);
   const Tensor x = arguments.input(0), w = arguments.input(1), buffer = arguments.input(2, ElementType::I32),
                y = arguments.output(0);
-  arguments.require(w.rank() == 3 && w.elements > 0, "w must be [E, out, in] and not empty");
+  Matrices matrices = keptShape(arguments);
+  if (!matrices.keptForm) {
+    arguments.require(w.rank() == 3 && w.elements > 0, "w must be [E, out, in] and not empty");
+    matrices = {w.dim(0), w.dim(1), w.dim(2)};
+  }
   const bool transposed = arguments.flag("transpose_w");
   SLUICE_RETURN_IF_ERROR(arguments.status());
-  const int64_t experts = w.dim(0), out = w.dim(1), in = w.dim(2);
-  const Forms forms = formsOf(arguments, out, in);
+  const int64_t experts = matrices.count, out = matrices.out, in = matrices.in;
+  const Forms forms = formsOf(arguments, matrices);
+  checkKeptForm(arguments, matrices, forms, w);
+  arguments.require(!matrices.keptForm || arguments.inputCount() == 4,
+                    "a bias of each expert needs whole weights");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   // A bias of its own for each expert: only the dense kernel adds it.
   if (forms.never() || arguments.inputCount() == 5)
@@ -223,7 +249,7 @@ StatusOr<PreparedKernel> prepareMaskedGroupedGemm(PrepareContext &context) {
   arguments.require(x.dim(-1) == (transposed ? out : in), "x must be [R, in]");
   arguments.elements(y, rows * (transposed ? in : out), "the result");
   SLUICE_RETURN_IF_ERROR(arguments.status());
-  auto weights = expertWeights(context, mask, experts, out, in, forms, w.f32(), transposed);
+  auto weights = expertWeights(context, mask, matrices, forms, w.f32(), transposed);
   std::shared_ptr<const SparseWeight> any = weights.front();
   PreparedKernel skipping = sparseGroupedProductKernel(std::move(weights), routing, x.f32(), y.f32());
   if (forms.always())
@@ -238,20 +264,25 @@ StatusOr<PreparedKernel> prepareMaskedGroupedWeightGradient(PrepareContext &cont
   Arguments arguments(context);
   const Tensor dy = arguments.input(0), x = arguments.input(1), buffer = arguments.input(2, ElementType::I32),
                dw = arguments.output(0);
-  arguments.shape(dw, {dw.dim(0), dy.dim(-1), x.dim(-1)}, "dw");
-  arguments.require(dw.elements > 0, "dw must not be empty");
+  Matrices matrices = keptShape(arguments);
+  if (!matrices.keptForm) {
+    arguments.require(dw.rank() == 3 && dw.elements > 0, "dw must be [E, out, in] and not empty");
+    matrices = {dw.dim(0), dw.dim(1), dw.dim(2)};
+  }
+  arguments.require(dy.dim(-1) == matrices.out && x.dim(-1) == matrices.in,
+                    "dy must be [R, out] and x [R, in]");
   SLUICE_RETURN_IF_ERROR(arguments.status());
-  const Forms forms = formsOf(arguments, dw.dim(1), dw.dim(2));
+  const Forms forms = formsOf(arguments, matrices);
+  checkKeptForm(arguments, matrices, forms, dw);
   SLUICE_RETURN_IF_ERROR(arguments.status());
   if (forms.never())
     return prepareGradient(context, dense, 4, prepareGroupedWeightGradient);
   const int64_t topK = arguments.integer("top_k", 1, 1 << 16), rows = dy.rows();
   arguments.require(rows % topK == 0 && x.rows() == rows, "dy and x must have the routed rows");
   SLUICE_RETURN_IF_ERROR(arguments.status());
-  const RoutingBuffer routing = routingBuffer(arguments, buffer, rows / topK, dw.dim(0));
+  const RoutingBuffer routing = routingBuffer(arguments, buffer, rows / topK, matrices.count);
   SLUICE_RETURN_IF_ERROR(arguments.status());
-  auto weights =
-      expertWeights(context, mask, dw.dim(0), dw.dim(1), dw.dim(2), forms, nullptr, /*transposed=*/false);
+  auto weights = expertWeights(context, mask, matrices, forms, nullptr, /*transposed=*/false);
   std::shared_ptr<const SparseWeight> any = weights.front();
   PreparedKernel skipping = sparseGroupedWeightGradientKernel(std::move(weights), routing, x.f32(), dy.f32(),
                                                               dw.f32(), arguments.flag("accumulate"));
@@ -277,7 +308,7 @@ StatusOr<PreparedKernel> prepareApplyMask(PrepareContext &context) {
     // One tile: where a value goes depends on the mask before it. A mask from outside must not reach further.
     kernel.stages.push_back({1, [=](const Tile &) {
                                float *target = y.f32(), *end = target + y.elements;
-                               forEachKept(mask.as<uint8_t>(), x.elements, [&](int64_t i) {
+                               forEachKept(mask.as<uint8_t>(), 0, x.elements, [&](int64_t i) {
                                  if (target < end)
                                    *target++ = x.f32()[i];
                                });

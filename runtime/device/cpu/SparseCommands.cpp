@@ -90,6 +90,7 @@ PreparedKernel sparseGroupedWeightGradientKernel(std::vector<std::shared_ptr<con
   const SparseMatrix &any = weights.front()->matrix();
   const int64_t inputs = any.inputs(), outputs = any.outputs(), panel = sparsePanelTokens();
   const int64_t most = weights.front()->source().most, experts = routing.experts;
+  const int64_t stored = weights.front()->source().keptForm ? most : outputs * inputs;
   // An expert's rows are cut in segments too, so that few experts keep many threads busy.
   const int64_t segments = std::max<int64_t>(1, mostSegments / experts);
   const std::vector<std::shared_ptr<const SparseWeight>> shared = std::move(weights);
@@ -110,9 +111,9 @@ PreparedKernel sparseGroupedWeightGradientKernel(std::vector<std::shared_ptr<con
                              const auto *sums = reinterpret_cast<const float *>(tile.workspace) +
                                                 tile.index * segments * most;
                              const SparseMatrix &weight = shared[static_cast<size_t>(tile.index)]->matrix();
-                             float *target = dw + tile.index * outputs * inputs;
+                             float *target = dw + tile.index * stored;
                              if (!accumulate)
-                               std::fill_n(target, outputs * inputs, 0.0f);
+                               std::fill_n(target, stored, 0.0f);
                              for (int64_t entry = 0; entry < weight.kept(); ++entry) {
                                float sum = sums[entry];
                                for (int64_t segment = 1; segment < segments; ++segment)

@@ -22,7 +22,7 @@ PreparedKernel sparseGroupedProductKernel(std::vector<std::shared_ptr<const Spar
                                           const RoutingBuffer &routing, const float *x, float *y);
 
 /// dW[expert] (+)= dy^T x over the expert's rows, as sparseWeightGradientKernel; dw is [experts, outputs,
-/// inputs].
+/// inputs], or [experts, most] in kept form.
 PreparedKernel sparseGroupedWeightGradientKernel(std::vector<std::shared_ptr<const SparseWeight>> weights,
                                                  const RoutingBuffer &routing, const float *x,
                                                  const float *dy, float *dw, bool accumulate);

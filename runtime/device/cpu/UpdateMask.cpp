@@ -19,9 +19,10 @@ int64_t portion(int64_t count, int64_t amount) {
 /// blocks.
 template <typename Candidates> class MatrixUpdate {
 public:
-  MatrixUpdate(const MaskUpdate &update, int64_t first, void *room)
-      : update(update), pattern(update.shape.pattern), first(first), bits(update.mask.as<uint8_t>()),
-        candidates(room), amount(*update.amount.as<int64_t>()) {}
+  /// `firstPlace`: the weight at element 0 of the update's places and age.
+  MatrixUpdate(const MaskUpdate &update, int64_t first, int64_t firstPlace, void *room)
+      : update(update), pattern(update.shape.pattern), first(first), firstPlace(firstPlace),
+        bits(update.mask.as<uint8_t>()), candidates(room), amount(*update.amount.as<int64_t>()) {}
 
   void run() {
     if (update.prunes) {
@@ -40,7 +41,7 @@ public:
 private:
   static constexpr bool isBlocks = Candidates::bytes == 16;
 
-  const float *weight() const { return update.places[0].f32() + first; }
+  const float *weight() const { return update.places[0].f32() + (first - firstPlace); }
   int64_t firstWeight(int64_t unit) const { return isBlocks ? pattern.firstWeight(unit) : unit; }
   bool kept(int64_t unit) const { return isKept(bits, first + firstWeight(unit)); }
   int64_t units() const { return pattern.units(); }
@@ -87,9 +88,9 @@ private:
         const int64_t at = corner + row * pattern.columns + column;
         setKept(bits, at, keep);
         for (const Tensor &place : update.places)
-          place.f32()[at] = 0;
+          place.f32()[at - firstPlace] = 0;
         if (update.age.data)
-          update.age.f32()[at] = age;
+          update.age.f32()[at - firstPlace] = age;
       }
   }
   void drop(int64_t count) {
@@ -141,7 +142,7 @@ private:
 
   const MaskUpdate &update;
   const MaskPattern &pattern;
-  int64_t first;
+  int64_t first, firstPlace;
   uint8_t *bits;
   Candidates candidates;
   int64_t amount;
@@ -149,47 +150,53 @@ private:
 
 template <typename Candidates> void updateMatrices(const MaskUpdate &update, void *room) {
   for (int64_t matrix = 0; matrix < update.shape.matrices; ++matrix)
-    MatrixUpdate<Candidates>(update, matrix * update.shape.pattern.size(), room).run();
+    MatrixUpdate<Candidates>(update, matrix * update.shape.pattern.size(), 0, room).run();
 }
 
-/// Weights, moments and age spread out in `room`, updated there, and gathered under the new mask.
-template <typename Candidates>
-void updateKeptForm(const MaskUpdate &update, int64_t weights, float *room, void *candidates) {
-  MaskUpdate whole = update;
-  whole.keptForm = false;
+/// Weights, moments and age of one matrix after the other, spread out in `room`, updated there, and gathered
+/// under the new mask.
+template <typename Candidates> void updateKeptForm(const MaskUpdate &update, float *room, void *candidates) {
+  const int64_t size = update.shape.pattern.size(), kept = update.shape.pattern.kept;
   const auto *bits = update.mask.as<uint8_t>();
-  const Tensor *kept[] = {&update.places[0], &update.places[1], &update.places[2], &update.age};
+  const Tensor *stored[] = {&update.places[0], &update.places[1], &update.places[2], &update.age};
+  const int count = update.age.data ? 4 : 3;
+  MaskUpdate whole = update;
   Tensor *spread[] = {&whole.places[0], &whole.places[1], &whole.places[2], &whole.age};
-  for (int k = 0; k < (update.age.data ? 4 : 3); ++k) {
-    float *target = room + k * weights;
-    const float *source = kept[k]->f32(), *end = source + kept[k]->elements;
-    std::fill_n(target, weights, 0.0f);
-    forEachKept(bits, weights, [&](int64_t i) { target[i] = source < end ? *source++ : 0.0f; });
-    spread[k]->data = reinterpret_cast<std::byte *>(target);
-    spread[k]->elements = weights;
+  for (int k = 0; k < count; ++k) {
+    spread[k]->data = reinterpret_cast<std::byte *>(room + k * size);
+    spread[k]->elements = size;
   }
-  updateMatrices<Candidates>(whole, candidates);
-  for (int k = 0; k < (update.age.data ? 4 : 3); ++k) {
-    float *target = kept[k]->f32(), *end = target + kept[k]->elements;
-    const float *source = spread[k]->f32();
-    forEachKept(bits, weights, [&](int64_t i) {
-      if (target < end)
-        *target++ = source[i];
-    });
+  for (int64_t matrix = 0; matrix < update.shape.matrices; ++matrix) {
+    const int64_t first = matrix * size;
+    for (int k = 0; k < count; ++k) {
+      float *target = spread[k]->f32();
+      const float *source = stored[k]->f32() + matrix * kept, *end = source + kept;
+      std::fill_n(target, size, 0.0f);
+      forEachKept(bits, first, first + size,
+                  [&](int64_t i) { target[i - first] = source < end ? *source++ : 0.0f; });
+    }
+    MatrixUpdate<Candidates>(whole, first, first, candidates).run();
+    for (int k = 0; k < count; ++k) {
+      float *target = stored[k]->f32() + matrix * kept, *end = target + kept;
+      const float *source = spread[k]->f32();
+      forEachKept(bits, first, first + size, [&](int64_t i) {
+        if (target < end)
+          *target++ = source[i - first];
+      });
+    }
   }
 }
 
 template <typename Candidates> void addStage(PreparedKernel &kernel, const MaskUpdate &update) {
-  const int64_t weights = update.shape.matrices * update.shape.pattern.size();
-  const uint64_t wholeBytes = update.keptForm ? floatBytes(4 * weights) : 0;
-  kernel.workspaceBytes =
-      wholeBytes + static_cast<uint64_t>(update.shape.pattern.units() * Candidates::bytes);
+  const MaskPattern &pattern = update.shape.pattern;
+  const uint64_t wholeBytes = update.keptForm ? floatBytes(4 * pattern.size()) : 0;
+  kernel.workspaceBytes = wholeBytes + static_cast<uint64_t>(pattern.units() * Candidates::bytes);
   // One tile: matrices may share a byte of the mask. Parallel is the other masks' updates.
   kernel.stages.push_back({1, [=](const Tile &tile) {
                              std::byte *candidates = tile.workspace + wholeBytes;
                              if (update.keptForm)
-                               updateKeptForm<Candidates>(
-                                   update, weights, reinterpret_cast<float *>(tile.workspace), candidates);
+                               updateKeptForm<Candidates>(update, reinterpret_cast<float *>(tile.workspace),
+                                                          candidates);
                              else
                                updateMatrices<Candidates>(update, candidates);
                            }});

@@ -1,5 +1,6 @@
 // Commands on weights in kept form give the bits that they give on whole weights.
 #include "tests/runtime/device/CommandRunner.h"
+#include "tests/runtime/device/RoutingReference.h"
 
 #include <algorithm>
 
@@ -162,6 +163,115 @@ TEST_F(KeptForm, OptimizerAndUpdate) {
       EXPECT_NE(masks[0], mask) << "the update must move the mask";
       EXPECT_EQ(results[0], results[1]);
     }
+}
+
+/// Three experts' matrices, of each `most` weights kept; their masks share words.
+class KeptFormOfExperts : public testing::Test {
+protected:
+  static constexpr int64_t experts = 3, weights = experts * size;
+
+  KeptFormOfExperts() : mask(static_cast<size_t>((weights + 63) / 64 * 8)) {
+    std::mt19937 random(3);
+    for (int64_t expert = 0; expert < experts; ++expert) {
+      std::vector<int64_t> places(size);
+      for (int64_t i = 0; i < size; ++i)
+        places[static_cast<size_t>(i)] = expert * size + i;
+      std::shuffle(places.begin(), places.end(), random);
+      for (int64_t k = 0; k < most; ++k) {
+        const auto place = static_cast<size_t>(places[static_cast<size_t>(k)]);
+        mask[place / 8] |= static_cast<uint8_t>(1 << place % 8);
+      }
+    }
+  }
+
+  static Floats kept(const Floats &whole, const Bits &bits) {
+    Floats values;
+    for (size_t i = 0; i < static_cast<size_t>(weights); ++i)
+      if (bits[i / 8] >> (i % 8) & 1)
+        values.push_back(whole[i]);
+    return values;
+  }
+  Floats masked(int seed, bool positive = false) const {
+    Floats values = randomFloats(weights, seed);
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = (mask[i / 8] >> (i % 8) & 1) == 0 ? 0 : positive ? std::abs(values[i]) : values[i];
+    return values;
+  }
+
+  Bits mask;
+};
+
+TEST_F(KeptFormOfExperts, Products) {
+  std::vector<int32_t> ids; // rows 70, 0 and 9 of an expert
+  ids.insert(ids.end(), 70, 0), ids.insert(ids.end(), 9, 2);
+  const RoutingReference r = routingFromIds(ids, 1, static_cast<int>(experts));
+  const Floats w = masked(1), x = randomFloats(r.rows() * inWidth, 2),
+               dy = randomFloats(r.rows() * outWidth, 3), old = masked(4);
+  Floats results[2][4];
+  for (bool isKept : {false, true}) {
+    CommandRunner runner;
+    auto state = [&](const Floats &whole) {
+      return isKept ? runner.floats({experts, most}, kept(whole, mask))
+                    : runner.floats({experts, outWidth, inWidth}, whole);
+    };
+    const Operand pw = state(w), sum = state(old), fresh = state(Floats(static_cast<size_t>(weights), 7)),
+                  px = runner.floats({r.rows(), inWidth}, x), pdy = runner.floats({r.rows(), outWidth}, dy),
+                  pr = runner.integers(r.shape(), r.buffer), pm = runner.bytes(mask),
+                  y = runner.output({r.rows(), outWidth}), dx = runner.output({r.rows(), inWidth});
+    auto settings = [&](std::vector<CommandAttribute> own) {
+      own.push_back(flag("top_k", 1));
+      own.push_back(flag("kept", most));
+      own.push_back(flag("skip_at_most", most));
+      if (isKept)
+        own.push_back(text("shape", "3,19,23"));
+      return own;
+    };
+    runner.add("refresh_derived_state", {}, {});
+    runner.add("masked_grouped_gemm", {px, pw, pr, pm}, {y}, settings({}));
+    runner.add("masked_grouped_gemm", {pdy, pw, pr, pm}, {dx}, settings({flag("transpose_w", 1)}));
+    runner.add("masked_grouped_weight_gradient", {pdy, px, pr, pm}, {fresh}, settings({}));
+    runner.add("masked_grouped_weight_gradient", {pdy, px, pr, pm}, {sum}, settings({flag("accumulate", 1)}));
+    runner.run();
+    results[isKept][0] = runner.read(y), results[isKept][1] = runner.read(dx);
+    results[isKept][2] = isKept ? runner.read(fresh) : kept(runner.read(fresh), mask);
+    results[isKept][3] = isKept ? runner.read(sum) : kept(runner.read(sum), mask);
+  }
+  for (int k = 0; k < 4; ++k)
+    EXPECT_EQ(results[0][k], results[1][k]) << k;
+  EXPECT_NE(results[0][2], Floats(experts * most)) << "a gradient must come out";
+}
+
+TEST_F(KeptFormOfExperts, Update) {
+  for (const char *grow : {"random", "gradient"}) {
+    const Floats states[4] = {masked(1), masked(2), masked(3, true), masked(5, true)};
+    std::vector<Floats> results[2];
+    Bits masks[2];
+    for (bool isKept : {false, true}) {
+      CommandRunner runner;
+      std::vector<Operand> places;
+      for (const Floats &whole : states)
+        places.push_back(isKept ? runner.floats({experts, most}, kept(whole, mask))
+                                : runner.floats({experts, outWidth, inWidth}, whole));
+      const Operand pm = runner.bytes(mask);
+      std::vector<Operand> from = {pm, places[0], places[1], places[2]}, to = from;
+      for (int64_t scalar : {int64_t{5}, int64_t{100}, int64_t{300000000}}) // seed, step, amount
+        from.push_back(runner.longs({1}, {scalar}));
+      from.push_back(places[3]), to.push_back(places[3]);
+      if (std::string(grow) == "gradient")
+        from.push_back(runner.floats({experts, outWidth, inWidth}, randomFloats(weights, 9)));
+      runner.add("update_mask", from, to,
+                 {text("stream", "w.mask"), text("drop", "magnitude"), text("grow", grow),
+                  text("pattern", "unstructured"), text("shape", "3,19,23"), flag("kept", most),
+                  flag("target", most), flag("has_age", 1), real("restart", 5), flag("kept_only", isKept)});
+      runner.run();
+      masks[isKept] = runner.readBytes(pm);
+      for (const Operand &place : places)
+        results[isKept].push_back(isKept ? runner.read(place) : kept(runner.read(place), masks[0]));
+    }
+    EXPECT_EQ(masks[0], masks[1]) << grow;
+    EXPECT_NE(masks[0], mask) << "the update must move the mask";
+    EXPECT_EQ(results[0], results[1]) << grow;
+  }
 }
 
 } // namespace
