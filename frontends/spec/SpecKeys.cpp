@@ -126,6 +126,7 @@ constexpr SpecKey keys[] = {
     {"data.mode", SpecKind::Choice, "concatenate", "windows over joined documents, or one document a window",
      "concatenate|document"},
     {"data.unique_tokens", SpecKind::Integer, "0", "nested prefix of the permuted documents; 0: all", ""},
+    {"data.unique_windows", SpecKind::Integer, "0", "the same prefix as a number of windows; 0: all", ""},
     {"data.seed", SpecKind::Integer, "0", "seed of the data's order", ""},
     {"data.reshuffle", SpecKind::Boolean, "true", "a fresh order every epoch", ""},
 

@@ -29,15 +29,26 @@ StatusOr<WindowStream> WindowStream::make(const Split &split, const Tokenizer &t
   if (options.uniqueTokens > available)
     return usageError("data.unique_tokens: expected at most ", available, " (all of the ", split.name(),
                       " split, delimiters included), found ", options.uniqueTokens);
+  if (options.uniqueTokens && options.uniqueWindows)
+    return usageError("data.unique_windows: expected either unique_tokens or unique_windows, found ",
+                      options.uniqueTokens, " and ", options.uniqueWindows);
+  const bool byDocument = options.mode == WindowMode::Document;
+  const uint64_t mostWindows = byDocument ? split.documents() : available > 0 ? (available - 1) / seq : 0;
+  if (options.uniqueWindows > mostWindows)
+    return usageError("data.unique_windows: expected at most ", mostWindows, " (all of the ", split.name(),
+                      " split at seq ", seq, "), found ", options.uniqueWindows);
   WindowStream stream;
   stream.split = &split;
   stream.lengths = &tokenizer.lengths();
   stream.delimiter = tokenizer.delimiter();
   stream.options = options;
   stream.fixed = fixed;
-  const uint64_t wanted = options.uniqueTokens ? options.uniqueTokens : available;
+  const uint64_t wanted = options.uniqueTokens                   ? options.uniqueTokens
+                          : options.uniqueWindows && !byDocument ? options.uniqueWindows * seq + 1
+                                                                 : available;
+  const uint64_t documents = options.uniqueWindows && byDocument ? options.uniqueWindows : split.documents();
   Permutation permutation(split.documents(), options.documentSeed, "data/documents");
-  for (uint64_t at = 0; at < split.documents() && stream.streamTokens < wanted; ++at) {
+  for (uint64_t at = 0; at < documents && stream.streamTokens < wanted; ++at) {
     stream.order.push_back(fixed ? at : permutation[at]);
     stream.starts.push_back(stream.streamTokens);
     stream.streamTokens += split.document(stream.order.back()).tokens + 1;

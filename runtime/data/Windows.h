@@ -32,6 +32,8 @@ struct WindowOptions {
   /// The stream is cut to its first N tokens, delimiters counted; 0: all. The prefix is taken along the
   /// permutation of documents, so a smaller N is always a part of a larger one.
   uint64_t uniqueTokens = 0;
+  /// The same cut, to N windows; not both. With one document a window these are the first N documents.
+  uint64_t uniqueWindows = 0;
   uint64_t documentSeed = 0; // the permutation of documents
   uint64_t windowSeed = 0;   // the permutations of windows, one an epoch
   bool reshuffle = true;     // false: every epoch repeats the order of epoch 0
@@ -46,7 +48,7 @@ struct TargetCount {
 class WindowStream {
 public:
   /// Training windows. The split and the tokenizer must outlive the stream. Usage errors name the numbers:
-  /// seq < 1, fewer than seq + 1 tokens, uniqueTokens beyond what the split has.
+  /// seq < 1, fewer than seq + 1 tokens, uniqueTokens or uniqueWindows beyond what the split has, or both.
   static StatusOr<WindowStream> open(const Split &split, const Tokenizer &tokenizer,
                                      const WindowOptions &options);
   /// Evaluation windows: documents and windows in stored order, every epoch the same.

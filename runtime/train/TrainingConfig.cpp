@@ -138,13 +138,19 @@ Status readSchedule(const json &object, ScheduleOptions &schedule) {
 }
 
 Status readData(const json &object, TrainingConfig &config) {
-  SLUICE_RETURN_IF_ERROR(checkKeys(object, {"mode", "unique_tokens", "seed", "reshuffle"}, "data"));
+  SLUICE_RETURN_IF_ERROR(
+      checkKeys(object, {"mode", "unique_tokens", "unique_windows", "seed", "reshuffle"}, "data"));
   Section section(object, "data");
   SLUICE_RETURN_IF_ERROR(section.choice("mode", {"concatenate", "document"}, config.mode));
-  int64_t unique = 0, seed = 0;
+  int64_t unique = 0, windows = 0, seed = 0;
   SLUICE_RETURN_IF_ERROR(section.count("unique_tokens", unique, 0));
+  SLUICE_RETURN_IF_ERROR(section.count("unique_windows", windows, 0));
+  if (unique > 0 && windows > 0)
+    return usageError("data.unique_windows: expected either unique_tokens or unique_windows, found ", unique,
+                      " and ", windows);
   SLUICE_RETURN_IF_ERROR(section.count("seed", seed, 0));
   config.uniqueTokens = static_cast<uint64_t>(unique);
+  config.uniqueWindows = static_cast<uint64_t>(windows);
   config.dataSeed = static_cast<uint64_t>(seed);
   return section.flag("reshuffle", config.reshuffle);
 }
@@ -291,6 +297,7 @@ json resolve(const TrainingConfig &config, const json &section) {
       {"data",
        {{"mode", config.mode == WindowMode::Concatenate ? "concatenate" : "document"},
         {"unique_tokens", config.uniqueTokens},
+        {"unique_windows", config.uniqueWindows},
         {"seed", config.dataSeed},
         {"reshuffle", config.reshuffle}}},
       {"evaluation",

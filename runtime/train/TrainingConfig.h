@@ -23,7 +23,7 @@ struct TrainingConfig {
   MaskScheduleOptions masks;
 
   WindowMode mode = WindowMode::Concatenate;
-  uint64_t uniqueTokens = 0; // 0: all
+  uint64_t uniqueTokens = 0, uniqueWindows = 0; // 0: all; not both
   uint64_t dataSeed = 0;
   bool reshuffle = true;
 

@@ -31,6 +31,7 @@ StatusOr<std::unique_ptr<TrainingData>> TrainingData::open(const ExecutableDescr
   windows.mode = config.mode;
   SLUICE_ASSIGN_OR_RETURN(windows.seq, sequenceOf(model, "accumulate"));
   windows.uniqueTokens = config.uniqueTokens;
+  windows.uniqueWindows = config.uniqueWindows;
   windows.documentSeed = config.dataSeed;
   windows.windowSeed = config.dataSeed;
   windows.reshuffle = config.reshuffle;

@@ -92,7 +92,7 @@ ConventionReport equalResources(const Quantities &q) {
 /// Wu et al.: N = the masked matrices and one table, times the density (the table too, though it stays
 /// dense); C = 6 N D.
 ConventionReport sparseRepeated(const Quantities &q) {
-  const Count dense = q.activeMatrices + q.inputTable;
+  const Count dense = q.unmaskedActive + q.inputTable;
   const Count active = dense * q.keptMatrices / q.matrices;
   ConventionReport report = threeTimes(active, 2 * active * q.tokens);
   const double density = static_cast<double>(q.keptMatrices) / static_cast<double>(q.matrices);

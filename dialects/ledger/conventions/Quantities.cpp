@@ -49,6 +49,10 @@ StatusOr<ConventionQuantities> quantitiesOf(const Ledger &ledger, Count tokens, 
   q.activeMatrices = q.layers / (2 * tokens);
   q.matrices = allExperts / (2 * tokens);
   q.keptMatrices = q.matrices - (parameters.total - parameters.nonzero);
+  // Experts' biases stand beside their matrices in the difference; without masks the products say it exactly.
+  q.unmaskedActive = parameters.total == parameters.nonzero
+                         ? q.activeMatrices
+                         : q.matrices - (parameters.total - parameters.active);
   q.training = ledger.training().counts.ideal.contraction;
   return q;
 }
@@ -70,6 +74,7 @@ ConventionQuantities quantitiesOf(const PublishedShape &shape) {
   result.tied = shape.tied;
   result.matrices = outsideExperts + moeLayers * shape.experts * mlp * d * shape.expertFfn;
   result.activeMatrices = outsideExperts + moeLayers * shape.topK * mlp * d * shape.expertFfn;
+  result.unmaskedActive = result.activeMatrices;
   result.keptMatrices = result.matrices * shape.keptPerMille / 1000;
   result.routerWeights = moeLayers * d * shape.experts;
   const Count rest = result.routerWeights + shape.layers * (norms + biases) +

@@ -19,7 +19,8 @@ struct ConventionQuantities {
   Count positionTable = 0;     // learned positions
   bool tied = false;           // the input table is the head
   Count matrices = 0;          // all experts
-  Count activeMatrices = 0;    // top_k experts
+  Count activeMatrices = 0;    // top_k experts, masked weights left out
+  Count unmaskedActive = 0;    // top_k experts, masked weights included
   Count keptMatrices = 0;      // all experts, masked weights left out
   Count routerWeights = 0;
 

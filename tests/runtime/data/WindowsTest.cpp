@@ -192,6 +192,39 @@ TEST_F(Windows, UniqueTokensAreANestedPrefix) {
   EXPECT_HAS(test::message(refused.status()), concat("at most ", all.size()));
 }
 
+TEST_F(Windows, UniqueWindowsAreTheFirstOfAll) {
+  const std::vector<Ids> documents = ordered(3);
+  WindowOptions cut = options(16, WindowMode::Document);
+  cut.uniqueWindows = 2;
+  const WindowStream two = stream(cut);
+  EXPECT_EQ(two.windows(), 2u);
+  EXPECT_EQ(two.uniqueTokens(), documents[0].size() + documents[1].size());
+  cut.uniqueWindows = documents.size();
+  EXPECT_EQ(stream(cut).windows(), documents.size());
+  ++cut.uniqueWindows;
+  auto refused = WindowStream::open(dataset->train(), dataset->tokenizer(), cut);
+  EXPECT_EQ(exitCode(refused.status()), ExitCode::Usage);
+  EXPECT_HAS(test::message(refused.status()), concat("unique_windows: expected at most ", documents.size()));
+
+  const Ids all = joined(documents);
+  WindowOptions joint = options(16);
+  joint.uniqueWindows = 3;
+  const WindowStream three = stream(joint);
+  ASSERT_EQ(three.windows(), 3u);
+  for (uint64_t index = 0; index < 3; ++index) {
+    const auto begin = all.begin() + static_cast<ptrdiff_t>(16 * three.window(index));
+    ASSERT_EQ(at(three, index).second, Ids(begin + 1, begin + 17));
+  }
+  joint.uniqueWindows = (all.size() - 1) / 16;
+  EXPECT_EQ(stream(joint).windows(), joint.uniqueWindows);
+  ++joint.uniqueWindows;
+  EXPECT_EQ(exitCode(WindowStream::open(dataset->train(), dataset->tokenizer(), joint).status()),
+            ExitCode::Usage);
+  joint.uniqueWindows = 1, joint.uniqueTokens = 100;
+  EXPECT_HAS(test::message(WindowStream::open(dataset->train(), dataset->tokenizer(), joint).status()),
+             "either unique_tokens or unique_windows");
+}
+
 TEST_F(Windows, UniqueTokensCutTheLastDocument) {
   std::vector<Ids> documents = ordered(3);
   for (size_t extra : {1, 2, 3}) { // tokens of the second document

@@ -58,6 +58,8 @@ TEST(TrainingConfig, TheCommandLineWins) {
 
 TEST(TrainingConfig, RefusesAndNamesTheKey) {
   const std::pair<const char *, const char *> bad[] = {
+      {R"({"batch_tokens": 1, "lr": 1, "tokens": 5, "data": {"unique_tokens": 9, "unique_windows": 2}})",
+       "data.unique_windows"},
       {R"({"batch_tokens": 1, "tokens": 1, "lr": 1, "schedul": {}})", "did you mean 'schedule'?"},
       {R"({"batch_tokens": 1, "tokens": 1, "lr": 1, "schedule": {"warmpu": 3}})", "did you mean 'warmup'?"},
       {R"({"batch_tokens": 1, "tokens": 1, "lr": 1, "schedule": {"kind": "cos"}})",
