@@ -51,17 +51,18 @@ std::string text(const MaskReport &report, const MasksFlags &flags) {
     return out + "\nStatic masks never change.\n";
   if (report.updates.empty())
     return out + "\nNo update of the masks yet.\n";
-  out += absl::StrFormat("\n%zu updates so far; the last ones:\n%10s %12s %12s %10s %10s\n",
+  out += absl::StrFormat("\n%zu updates so far; the last ones:\n%10s %12s %12s %10s %10s %14s\n",
                          report.updates.size(), "step", "grown", "dropped", "churn",
-                         report.method == "gradual" ? "removed" : "asked for");
+                         report.method == "gradual" ? "removed" : "asked for", "skip zeros");
   const size_t shown = std::min<size_t>(report.updates.size(), static_cast<size_t>(flags.updates));
   for (size_t k = report.updates.size() - shown; k < report.updates.size(); ++k) {
     const MaskChange &update = report.updates[k];
     const MaskChange::Layer total = update.total();
     out += absl::StrFormat(
-        "%10d %12d %12d %8.2f %% %8.2f %%\n", update.step, total.grown, total.dropped,
+        "%10d %12d %12d %8.2f %% %8.2f %% %14s\n", update.step, total.grown, total.dropped,
         total.kept > 0 ? 100.0 * static_cast<double>(total.grown) / static_cast<double>(total.kept) : 0.0,
-        100 * (report.method == "gradual" ? update.removed : update.share));
+        100 * (report.method == "gradual" ? update.removed : update.share),
+        concat(total.skipping, " of ", total.products));
   }
   return out;
 }
@@ -129,6 +130,8 @@ void addMasksCommand(CLI::App &app, Invocation &invocation) {
       "            sparsity.regrown.step\n"
       "  churn     weights that an update added over those kept after it; below the share asked for\n"
       "            where a weight was dropped and grown again at once\n"
+      "  skip zeros  products of a micro-batch whose kernels skip zeros from this step on; the others\n"
+      "            multiply them. Pruning carries both and changes over when few enough are kept\n"
       "\n"
       "Examples:\n"
       "  sluice masks runs/set\n"

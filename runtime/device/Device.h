@@ -140,6 +140,8 @@ public:
   /// device's programs take none of the memory that availableMemory counts. Errors: as prepare.
   virtual StatusOr<uint64_t> workspaceBytes(absl::Span<const Command> commands,
                                             absl::Span<const uint64_t> arenaBytes) const;
+  /// Whether a masked product skips zeros while its mask keeps at most `skip_at_most` weights of a matrix.
+  virtual bool skipsMaskedZeros() const { return false; }
   /// What the device chose when it prepared programs and what results may depend on, a line each: the
   /// algorithm of each product that a library computes.
   virtual std::vector<std::string> choices() const { return {}; }

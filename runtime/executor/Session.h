@@ -62,6 +62,8 @@ public:
   StatusOr<std::unique_ptr<DeviceReadback>> createReadback(uint64_t bytes) {
     return device->createReadback(bytes);
   }
+  /// As Device::skipsMaskedZeros.
+  bool skipsMaskedZeros() const { return device->skipsMaskedZeros(); }
   /// An output as part of a fetch that puts it at byte `at`. Errors as output.
   StatusOr<ReadbackPart> outputPart(std::string_view entry, std::string_view output, uint64_t at) const;
 

@@ -71,7 +71,8 @@ std::vector<MaskChange> changesOf(const std::vector<json> &metrics, int64_t step
       continue;
     for (const auto &[name, layer] : layers->items())
       change.layers.push_back({name, layer.value("kept", int64_t{0}), layer.value("grown", int64_t{0}),
-                               layer.value("dropped", int64_t{0})});
+                               layer.value("dropped", int64_t{0}), layer.value("products", int64_t{0}),
+                               layer.value("skipping", int64_t{0})});
     changes.push_back(std::move(change));
   }
   return changes;
@@ -161,6 +162,8 @@ ordered_json maskReportJson(const MaskReport &report, const std::string &run) {
         {"kept", layer.kept},
         {"grown", layer.grown},
         {"dropped", layer.dropped},
+        {"products", layer.products},
+        {"skipping", layer.skipping},
         {"churn", layer.kept > 0 ? static_cast<double>(layer.grown) / static_cast<double>(layer.kept) : 0.0}};
   };
   for (const MaskChange &update : report.updates) {

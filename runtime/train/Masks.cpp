@@ -2,6 +2,7 @@
 
 #include "runtime/support/Philox.h"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cstring>
@@ -65,6 +66,12 @@ StatusOr<ModelMask> maskOf(const ExecutableDescription &model, const Command &dr
     mask.target = update->integerOr("target", mask.target);
     mask.restart = update->numberOr("restart", 0);
   }
+  if (const EntryPoint *accumulate = model.entry("accumulate"))
+    for (const Command &command : accumulate->commands)
+      if (command.kind.rfind("masked_", 0) == 0 && command.integer("skip_at_most").ok() &&
+          !command.inputs.empty() && command.inputs.back().arena == mask.mask->place.arena &&
+          command.inputs.back().offset == mask.mask->place.offset)
+        mask.skipAtMost.push_back(command.integerOr("skip_at_most", 0));
   return mask;
 }
 
@@ -104,10 +111,16 @@ Status checkMatrix(const ModelMask &mask, std::string_view bits, int64_t matrix,
 
 } // namespace
 
+int64_t ModelMask::skippingProducts(int64_t kept) const {
+  return std::count_if(skipAtMost.begin(), skipAtMost.end(),
+                       [&](int64_t most) { return kept <= most * matrices; });
+}
+
 MaskChange::Layer MaskChange::total() const {
   Layer sum;
   for (const Layer &layer : layers)
-    sum.kept += layer.kept, sum.grown += layer.grown, sum.dropped += layer.dropped;
+    sum.kept += layer.kept, sum.grown += layer.grown, sum.dropped += layer.dropped,
+        sum.products += layer.products, sum.skipping += layer.skipping;
   return sum;
 }
 

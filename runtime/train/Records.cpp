@@ -107,7 +107,11 @@ ordered_json maskRecord(const RecordPlace &place, const MaskChange &change) {
   record["share"] = change.share;
   record["removed"] = change.removed;
   for (const MaskChange::Layer &layer : change.layers)
-    record["layers"][layer.name] = {{"kept", layer.kept}, {"grown", layer.grown}, {"dropped", layer.dropped}};
+    record["layers"][layer.name] = {{"kept", layer.kept},
+                                    {"grown", layer.grown},
+                                    {"dropped", layer.dropped},
+                                    {"products", layer.products},
+                                    {"skipping", layer.skipping}};
   return record;
 }
 

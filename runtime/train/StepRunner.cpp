@@ -199,8 +199,9 @@ Status StepRunner::updateMasks(const MaskSchedule &schedule, int64_t seed) {
   SLUICE_ASSIGN_OR_RETURN(const std::vector<ModelMask> all, modelMasks(session->description()));
   for (const ModelMask &mask : all) {
     const std::string room(mask.mask->place.bytes(), '\0');
-    watched.push_back({mask.mask, room, room});
-    change.layers.push_back({mask.weights->name, 0, 0, 0});
+    watched.push_back({mask.mask, room, room, mask});
+    change.layers.push_back(
+        {.name = mask.weights->name, .products = static_cast<int64_t>(mask.skipAtMost.size())});
   }
   masks = schedule;
   maskSeed = seed;
@@ -221,7 +222,9 @@ Status StepRunner::updateTopology(int64_t step) {
   for (size_t k = 0; k < watched.size(); ++k) {
     WatchedMask &mask = watched[k];
     SLUICE_RETURN_IF_ERROR(session->readState(*mask.mask, mask.after.data(), mask.after.size()));
-    countChange(mask.before, mask.after, change.layers[k]);
+    MaskChange::Layer &layer = change.layers[k];
+    countChange(mask.before, mask.after, layer);
+    layer.skipping = session->skipsMaskedZeros() ? mask.model.skippingProducts(layer.kept) : 0;
   }
   change.step = step, change.share = static_cast<double>(amount) * 1e-9,
   change.removed = static_cast<double>(removed) * 1e-9;

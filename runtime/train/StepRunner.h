@@ -123,6 +123,7 @@ private:
   struct WatchedMask {
     const StateTensor *mask;
     std::string before, after;
+    ModelMask model;
   };
   std::vector<WatchedMask> watched; // in the order of change.layers
   MaskChange change;

@@ -88,6 +88,31 @@ TEST_F(CommandLineSparsityTest, EveryKeyOfAnUpdateActs) {
   EXPECT_TRUE(read(weightsOf("aged")) != read(weightsOf("undamped")));
 }
 
+TEST_F(CommandLineSparsityTest, PruningChangesKernelsAtAStepOnRecord) {
+  const json report =
+      trained("pruned", "  targets: [attention, experts]\n  density: 0.25\n  method: gradual\n"
+                        "  break_even: 60\n  update:\n    every: 1\n");
+  ASSERT_EQ(report["updates"].size(), 8u);
+  int changes = 0, last = 0;
+  for (const json &update : report["updates"]) {
+    // Zhu and Gupta: 1 - (1 - t / T)^3 of what will go has gone.
+    const double t = update["step"].get<double>() / 8, kept = 1 - 0.75 * (1 - std::pow(1 - t, 3));
+    EXPECT_EQ(update["products"], 2 * (4 * 3 + 3 * 3)) << "three a matrix, two layers";
+    const int skipping = update["skipping"];
+    EXPECT_EQ(skipping, kept <= 0.6 ? 42 : 0) << "step " << update["step"];
+    changes += skipping != last, last = skipping;
+  }
+  EXPECT_EQ(changes, 1);
+  EXPECT_NE(good("sluice masks pruned").out.find("42 of 42"), std::string::npos);
+  // A run that stops right before or after the change goes on with the same bits.
+  for (const char *stop : {"128", "256", "384"}) {
+    const std::string name = std::string("stopped") + stop;
+    good("sluice-run train pruned.slx --out " + name + quiet + "1 --stop-after " + stop);
+    good("sluice-run train pruned.slx --out " + name + quiet + "2");
+    EXPECT_EQ(checkpointHash(name, 8), checkpointHash("pruned", 8)) << stop;
+  }
+}
+
 TEST_F(CommandLineSparsityTest, RulesOfTheirOwnForDifferentWeights) {
   const std::string update = "    update:\n      every: 3\n      fraction:\n        start: 0.5\n";
   const json report = trained(
