@@ -1,6 +1,7 @@
 #include "dialects/sluice/ops/MaskRules.h"
 #include "passes/Passes.h"
 #include "passes/Rewriting.h"
+#include "runtime/abi/MaskBlocks.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -69,8 +70,8 @@ std::optional<double> givenBreakEven(ModuleOp module) {
 }
 
 struct LowerMasks : impl::LowerMasksBase<LowerMasks> {
-  LowerMasks() = default;
-  explicit LowerMasks(BreakEvenSource source) : source(std::move(source)) {}
+  using LowerMasksBase::LowerMasksBase;
+  LowerMasks(BreakEvenSource source, bool explainsCuda) : source(std::move(source)) { cuda = explainsCuda; }
 
   void runOnOperation() override {
     given = givenBreakEven(getOperation());
@@ -120,11 +121,25 @@ private:
       remark << "masked dense from " << share(most) << ", skips zeros" << form(mask) << " once at most "
              << share(atMost) << " are kept, ends at " << share(least);
     remark << " of its weights (" << breakEven << ")";
+    if (cuda)
+      remark << "; on CUDA " << onCuda(mask);
   }
 
   static std::string form(MaskType mask) {
     StringRef pattern = mask.getPattern().getValue();
     return pattern == "unstructured" ? "" : (" of the pattern " + pattern).str();
+  }
+
+  /// What runtime/device/cuda does, whatever the break-even.
+  static std::string onCuda(MaskType mask) {
+    const MaskUnits units(mask);
+    if (units.rows * units.columns == 1)
+      return "masked dense";
+    if (hasBlockProducts(units.rows, units.columns))
+      return "over kept blocks alone";
+    return llvm::formatv("masked dense, since blocks of {0}x{1} are not multiples of {2}x{2}", units.rows,
+                         units.columns, blockTileSide)
+        .str();
   }
 
   BreakEven breakEvenOf(MaskType mask) {
@@ -148,8 +163,8 @@ private:
 
 } // namespace
 
-std::unique_ptr<Pass> createLowerMasks(BreakEvenSource source) {
-  return std::make_unique<LowerMasks>(std::move(source));
+std::unique_ptr<Pass> createLowerMasks(BreakEvenSource source, bool cuda) {
+  return std::make_unique<LowerMasks>(std::move(source), cuda);
 }
 
 } // namespace sluice

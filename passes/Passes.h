@@ -13,8 +13,9 @@ namespace sluice {
 #define GEN_PASS_DECL
 #include "passes/Passes.h.inc"
 
-/// lower-masks with break-evens from `source`, or the default one without.
-std::unique_ptr<mlir::Pass> createLowerMasks(BreakEvenSource source);
+/// lower-masks with break-evens from `source`, or the default one without; `cuda`: remarks say what CUDA's
+/// library does too.
+std::unique_ptr<mlir::Pass> createLowerMasks(BreakEvenSource source, bool cuda);
 
 #define GEN_PASS_REGISTRATION
 #include "passes/Passes.h.inc"

@@ -128,8 +128,10 @@ def LowerMasks : Sluice_Pass<"lower-masks"> {
     Each masked product gets `sluice.skip_at_most`: the number of kept weights of a matrix up to which its kernel skips
     zeros, 0 for never. It follows from a break-even in percent: `sparsity.break_even` of the training section, else
     what the pipeline's source measured for the matrix and product on this machine, else an assumed one. Where pruning
-    crosses it, the command carries both kernels.
+    crosses it, the command carries both kernels. CUDA's library needs no choice: products under a mask of blocks run
+    over its kept blocks where its tiles fit into them, all others densely; with `cuda` the remarks say which.
   }];
+  let options = [Option<"cuda", "cuda", "bool", "false", "Say in the remarks what CUDA's library does">];
 }
 
 def StoreKept : Sluice_Pass<"store-kept"> {

@@ -73,7 +73,7 @@ void addPhase(OpPassManager &manager, Phase phase, const PipelineOptions &option
     manager.addPass(createSaveOrRecompute({options.saveBudget}));
     break;
   case Phase::LowerMasks:
-    manager.addPass(createLowerMasks(options.breakEven));
+    manager.addPass(createLowerMasks(options.breakEven, options.cuda));
     // The choice of kernels says whose zeros nobody reads.
     if (options.storeKept)
       manager.addPass(createStoreKept());

@@ -23,6 +23,7 @@ struct PipelineOptions {
   std::string precision = "float32"; // see choose-precision
   int64_t saveBudget = 0;            // bytes for values saved for the backward; 0: no limit
   BreakEvenSource breakEven;         // empty: the default of runtime/abi/BreakEven.h
+  bool cuda = false;                 // the program is for CUDA too: remarks say what its library does
   bool storeKept = true;             // run store-kept; false where a device knows no kernels that skip zeros
 };
 

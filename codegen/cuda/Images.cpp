@@ -56,7 +56,7 @@ StatusOr<std::vector<CudaImage>> compileImages(const std::vector<TranslationUnit
   std::vector<TranslationUnit> units;
   for (const SourceFile &file : librarySources())
     if (std::string name = file.name;
-        name.ends_with(".cu") && (library == Library::Whole || name != "Masks.cu"))
+        name.ends_with(".cu") && (library == Library::Whole || !name.starts_with("Mask")))
       units.push_back({name, std::string(file.text)});
   units.insert(units.end(), generated.begin(), generated.end());
 

@@ -178,7 +178,8 @@ Status Compiler::run(LoadedModel &model, Phase to, const CompilerOptions &option
   pipeline.bindings = options.bindings.empty() ? ownBindings(model) : options.bindings;
   pipeline.saveBudget = options.saveBudget;
   pipeline.breakEven = cpu::knownBreakEven;
-  pipeline.storeKept = options.cudaTargets.empty(); // one plan for all targets, and CUDA multiplies zeros
+  pipeline.cuda = !options.cudaTargets.empty();
+  pipeline.storeKept = !pipeline.cuda; // one plan for all targets, and CUDA's kernels read whole weights
   int number = 0;
   auto save = [&](llvm::StringRef phase) -> Status {
     if (options.saveTemps.empty())

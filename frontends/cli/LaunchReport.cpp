@@ -1,6 +1,7 @@
 #include "frontends/cli/LaunchReport.h"
 
 #include "runtime/device/cuda/LaunchPlan.h"
+#include "runtime/device/cuda/MaskBlocks.h"
 
 #include <algorithm>
 #include <map>
@@ -74,7 +75,7 @@ Status addEntry(std::string &out, const ExecutableDescription &model, const Entr
     CommandGroup &group = groups[command.kind == "launch" && kernel.ok() ? *kernel : command.kind];
     ++group.count;
     group.flops += index < entry.flops.size() ? std::strtoull(entry.flops[index].c_str(), nullptr, 10) : 0;
-    group.bytes += command.inputBytes() + command.outputBytes();
+    group.bytes += command.inputBytes() + command.outputBytes() - cuda::droppedBytes(command);
     for (const cuda::Launch &launch : planned[index].launches) {
       group.kernels[{launch.kernel, ruleOf(launch)}].add(launch);
       ++launches;
@@ -103,7 +104,8 @@ Status addEntry(std::string &out, const ExecutableDescription &model, const Entr
 StatusOr<std::string> launchReport(const Executable &executable) {
   std::string out =
       "\nLaunches of one run of each entry point. Blocks are a function of sizes, each quotient rounded\n"
-      "up. FLOPs are those of the commands' products; bytes are of their operands, read and written once.\n";
+      "up. FLOPs are the useful ones of the commands' products, of a mask those with kept weights; bytes\n"
+      "are of their operands, read and written once, without the blocks of weights that a kernel skips.\n";
   for (const EntryPoint &entry : executable.description.entries)
     SLUICE_RETURN_IF_ERROR(addEntry(out, executable.description, entry));
   return out;

@@ -162,6 +162,19 @@ void maskUpdate(CommandRunner &runner) {
               flag("has_age", 0), real("restart", 0)});
 }
 
+/// The gradient of 24 x 24 blocks under a mask that keeps every second of them.
+void blocks(CommandRunner &runner) {
+  constexpr int64_t side = 24 * 16;
+  std::vector<uint8_t> bits(side * side / 8);
+  for (size_t i = 0; i < bits.size(); ++i)
+    bits[i] = i / 2 % 2 == 0 ? 255 : 0;
+  const Floats ones(3 * side, 1);
+  runner.add("masked_weight_gradient",
+             {runner.floats({3, side}, ones), runner.floats({3, side}, ones), runner.bytes(bits)},
+             {runner.output({side, side})},
+             {flag("kept", side * side / 2), flag("skip_at_most", 0), text("pattern", "block:16x16")});
+}
+
 struct Mutation {
   const char *name;
   const char *file;  // where the text is replaced
@@ -293,7 +306,7 @@ TEST_F(Mutations, EveryBarrierOfTheLibraryIsNeeded) {
 
 TEST_F(Mutations, CleanKernelsGiveNoFinding) {
   for (const Workload &workload : {product, routing, head, routerLoss, embeddingGradient, embedding,
-                                   embeddingFarOutside, optimizer, norm, grouped, sinks, maskUpdate})
+                                   embeddingFarOutside, optimizer, norm, grouped, sinks, maskUpdate, blocks})
     EXPECT_EQ(findings("", "", workload), "");
 }
 
@@ -310,10 +323,14 @@ TEST_F(Mutations, PlantedBugsAreFound) {
        "Optimizer.cu", optimizer, "race"},
       {"every use owns its row", "Move.cu", "if (earlier)\n    return;", 0, "", "Move.cu", embeddingGradient,
        "race"},
-      {"rows of another expert", "Experts.cu", "if (row < rows && column < out)", 0, "if (column < out)",
-       "Experts.cu", grouped, "race"},
-      {"tile without its beginning", "Experts.cu", "y[(int64)(tile.begin + row) * out + column]", 0,
-       "y[(int64)row * out + column]", "Experts.cu", grouped, "race"},
+      {"rows of another expert", "Grouped.cuh", "if (row >= rows || column >= endColumn)", 0,
+       "if (column >= endColumn)", "Experts.cu", grouped, "race"},
+      {"tile without its beginning", "Grouped.cuh", "y + (int64)(tile.begin + row) * out + column", 0,
+       "y + (int64)row * out + column", "Experts.cu", grouped, "race"},
+      {"one list for all lines", "MaskBlocks.cu", "places + index * shape.lineLength()", 0, "places",
+       "MaskBlocks.cu", blocks, "race", 16},
+      {"a tile of a block without its row", "Grouped.cuh", "    row += firstRow;", 0, "", "MaskBlocks.cu",
+       blocks, "race"},
       {"dsinks of one head", "Attention.cu", "if (threadIdx.x == 0)\n    dsinks[head]", 0, "dsinks[head]",
        "Attention.cu", sinks, "race"},
       // Stores of several threads of a block.
@@ -325,8 +342,8 @@ TEST_F(Mutations, PlantedBugsAreFound) {
        "race"},
       // Memory.
       {"too few parts", "Reduce.cuh", "T parts[32]", 0, "T parts[2]", "Losses.cu", routerLoss, "memory"},
-      {"a shallow tile", "Tile.cuh", "tileB[tileDepth][tileSize + 2]", 0,
-       "tileB[tileDepth / 2][tileSize + 2]", "Products.cu", product, "memory", 16},
+      {"a shallow tile", "Tile.cuh", "tileB[tileDepth][columnCount + 2]", 0,
+       "tileB[tileDepth / 2][columnCount + 2]", "Products.cu", product, "memory", 16},
       {"an id that is followed", "Move.cu", "valid ? table[(int64)id * width + index % width] : 0u", 0,
        "table[(int64)id * width + index % width]", "Move.cu", embeddingFarOutside, "memory"},
       {"words of the wrong width", "Move.cu", "valid ? table[(int64)id * width + index % width] : 0u", 0,
@@ -336,7 +353,7 @@ TEST_F(Mutations, PlantedBugsAreFound) {
       {"parts of warps that are not there", "Reduce.cuh",
        "lane() < blockDim.x / 32 ? parts[lane()] : Operation::template identity<T>()", 0, "parts[lane()]",
        "Losses.cu", routerLoss, "init"},
-      {"half a tile", "Tile.cuh", "i < tileSize * tileDepth", 0, "i < tileSize * tileDepth / 2",
+      {"half a tile", "Tile.cuh", "i < rowCount * tileDepth", 0, "i < rowCount * tileDepth / 2",
        "Products.cu", product, "init", 16},
       // Barriers and masks.
       {"a barrier for half of the block", "Losses.cu", barrier, 0, "if (threadIdx.x < 100) __syncthreads();",
@@ -344,6 +361,8 @@ TEST_F(Mutations, PlantedBugsAreFound) {
       {"a mask of half a warp", "Reduce.cuh", "0xffffffffu", 0, "0x0000ffffu", "Losses.cu", routerLoss,
        "barrier"},
       {"a ballot of half a warp", "Route.cu", "0xffffffffu", 0, "0x0000ffffu", "Route.cu", routing,
+       "barrier"},
+      {"a count of half a line", "MaskBlocks.cu", "0xffffffffu", 0, "0x0000ffffu", "MaskBlocks.cu", blocks,
        "barrier"},
   };
   for (const Mutation &bug : bugs)

@@ -100,6 +100,16 @@ TEST_F(CommandLineCudaTest, KernelsAreShownWithWhatTheyNeed) {
         " gemm or cuBLASLt, columns/64 x rows/64 blocks of 256: ", "routed rows/64 + experts blocks of 256: ",
         " adamw, min(elements/1024, 4096) blocks of 256: "})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  // Blocks of masks run over kept blocks: 2 x 2 of them in a matrix of 32 x 32, one kept.
+  write("blocks.yaml", read("moe.yaml") + "sparsity:\n  targets: [attention]\n  density: 0.25\n"
+                                          "  pattern:\n    block: [16, 16]\n");
+  good("sluice compile blocks.yaml --target cuda:sm_80 -o blocks.slx");
+  const std::string blocks = good("sluice-run inspect blocks.slx --kernels").out;
+  for (const char *part : {" block_gemm_16, outputs/16 x rows/256 blocks of 256: ",
+                           " block_gemm_16, inputs/16 x rows/256 blocks of 256: ",
+                           " block_weight_gradient_16, kept blocks blocks of 256: 1",
+                           " list_blocks, rows of blocks/8 blocks of 256: 1"})
+    EXPECT_NE(blocks.find(part), std::string::npos) << part << "\n" << blocks;
   bad("sluice inspect moe.slx --kernels", 2, {"--kernels", "--target cuda:sm_80"});
 }
 

@@ -5,6 +5,7 @@
 
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/device/cuda/CudaDevice.h"
+#include "runtime/device/cuda/LaunchPlan.h"
 #include "runtime/executor/Session.h"
 #include "runtime/train/Masks.h"
 
@@ -29,9 +30,8 @@ template <typename T> const Status &statusOf(const StatusOr<T> &value) {
 }
 #define ASSERT_OK(expression) ASSERT_TRUE(statusOf(expression).ok()) << statusOf(expression)
 
-const std::string model = R"(model:
+const std::string model = R"(
   vocabulary: 61
-  width: 24
   layers: 2
   heads: 4
   kv_heads: 2
@@ -46,11 +46,12 @@ train:
 
 struct Case {
   const char *name, *sparsity;
+  int width = 24;
 };
 
 StatusOr<Executable> compileModel(const Case &c) {
   const std::string path = testing::TempDir() + "/cuda-masks-" + c.name + ".yaml";
-  std::ofstream(path) << model << "sparsity:\n" << c.sparsity;
+  std::ofstream(path) << "model:\n  width: " << c.width << model << "sparsity:\n" << c.sparsity;
   Compiler compiler;
   SLUICE_ASSIGN_OR_RETURN(LoadedModel loaded, compiler.load(path, {}));
   CompilerOptions options;
@@ -101,6 +102,14 @@ Status copyState(const Session &from, Session &to) {
   return absl::OkStatus();
 }
 
+/// The two losses of the last accumulation agree.
+void compareLosses(const Session &cpu, const Session &cuda, const std::string &entry) {
+  StatusOr<float> want = cpu.scalarOutput(entry, "loss_sum"), got = cuda.scalarOutput(entry, "loss_sum");
+  ASSERT_OK(want);
+  ASSERT_OK(got);
+  EXPECT_NEAR(*got / *want, 1.0, 1e-5);
+}
+
 /// Every state of type float32 agrees within `limit`, the others in every bit; with limit 0 all do.
 void compare(const Session &cpu, const Session &cuda, double limit) {
   for (const StateTensor &tensor : cpu.description().tensors) {
@@ -147,6 +156,7 @@ TEST_P(CudaMasks, MoveAsOnTheCpu) {
     ASSERT_OK(copyState(*cpu, *cuda));
     ASSERT_OK(accumulate(*cpu, entry, step));
     ASSERT_OK(accumulate(*cuda, entry, step));
+    compareLosses(*cpu, *cuda, entry);
     compare(*cpu, *cuda, 1e-5);
     ASSERT_OK(copyState(*cpu, *cuda));
     ASSERT_OK(apply(*cpu, step));
@@ -182,6 +192,82 @@ TEST_P(CudaMasks, MoveAsOnTheCpu) {
   configure("check=none;seed=0");
 }
 
+/// Both devices on their own from the same start, with an update of the masks after every second step.
+TEST(CudaMaskBlocks, TrainAsOnTheCpu) {
+  StatusOr<Executable> executable = compileModel(
+      {"TrainedBlocks",
+       "  targets: [attention, experts]\n  density: 0.5\n  method: set\n  pattern:\n    block: [16, 16]\n",
+       32});
+  ASSERT_OK(executable);
+  configure("check=none;seed=0");
+  StatusOr<std::unique_ptr<Device>> host = createCpuDevice(1),
+                                    device = createCudaDevice(simulator, 0, "cuda-sim");
+  ASSERT_OK(host);
+  ASSERT_OK(device);
+  StatusOr<Session> cpu = Session::create(*executable, **host), cuda = Session::create(*executable, **device);
+  ASSERT_OK(cpu);
+  ASSERT_OK(cuda);
+  ASSERT_OK(cpu->initialize(1));
+  ASSERT_OK(cuda->initialize(1));
+  StatusOr<std::vector<ModelMask>> masks = modelMasks(executable->description);
+  ASSERT_OK(masks);
+  std::string start, end;
+  for (int step = 1; step <= 6; ++step) {
+    SCOPED_TRACE(step);
+    for (Session *session : {&*cpu, &*cuda})
+      ASSERT_OK(accumulate(*session, "accumulate", step));
+    compareLosses(*cpu, *cuda, "accumulate");
+    for (Session *session : {&*cpu, &*cuda}) {
+      ASSERT_OK(apply(*session, step));
+      if (step % 2 == 0)
+        ASSERT_OK(update(*session, step));
+    }
+    end.clear();
+    for (const ModelMask &mask : *masks) {
+      StatusOr<std::string> want = cpu->readState(mask.name), got = cuda->readState(mask.name);
+      ASSERT_OK(want);
+      ASSERT_OK(got);
+      EXPECT_TRUE(*got == *want) << mask.name;
+      end += *got;
+    }
+    if (step == 1)
+      start = end;
+    ASSERT_OK(checkMaskedStates(*cuda, "after the step"));
+  }
+  EXPECT_NE(start, end) << "the masks never moved";
+}
+
+/// Every masked product of such a model runs over its blocks, and none does where blocks are too small for
+/// the tiles.
+TEST(CudaMaskBlocks, AreMultipliedWhereTilesFit) {
+  for (const auto &[name, block, fits] :
+       {std::tuple{"FittingBlocks", "[16, 16]", true}, {"SmallBlocks", "[16, 8]", false}}) {
+    const std::string sparsity =
+        std::string("  targets: [attention, experts]\n  density: 0.5\n  pattern:\n    block: ") + block +
+        "\n";
+    StatusOr<Executable> executable = compileModel({name, sparsity.c_str(), 32});
+    ASSERT_OK(executable);
+    std::vector<uint64_t> arenas;
+    for (const ArenaDescription &arena : executable->description.arenas)
+      arenas.push_back(arena.bytes);
+    int products = 0;
+    for (const EntryPoint &entry : executable->description.entries) {
+      StatusOr<std::vector<cuda::CommandLaunches>> planned = cuda::planLaunches(entry.commands, arenas);
+      ASSERT_OK(planned);
+      for (size_t index = 0; index < entry.commands.size(); ++index) {
+        const std::string &kind = entry.commands[index].kind;
+        if (kind != "masked_gemm" && kind != "masked_weight_gradient" && kind != "masked_grouped_gemm" &&
+            kind != "masked_grouped_weight_gradient")
+          continue;
+        ++products;
+        const std::string kernel = (*planned)[index].launches.back().kernel;
+        EXPECT_EQ(kernel.rfind("block_", 0) == 0, fits) << kind << " " << kernel;
+      }
+    }
+    EXPECT_GE(products, 3 * 14); // of each matrix in training, and more in eval and logits
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Methods, CudaMasks,
     testing::Values(
@@ -192,6 +278,14 @@ INSTANTIATE_TEST_SUITE_P(
              "  targets: [attention, experts]\n  density: 0.3\n  method: set\n  update:\n    drop: soft\n"},
         Case{"RiglBlocks", "  targets: [attention, experts]\n  density: 0.5\n  method: rigl\n  pattern:\n"
                            "    block: [2, 4]\n  regrown:\n    step: 5\n"},
+        Case{"SetTileBlocks",
+             "  targets: [attention, experts]\n  density: 0.5\n  method: set\n  pattern:\n    block: [16, "
+             "16]\n",
+             32},
+        Case{"PrunedTileBlocks",
+             "  targets: [attention, experts]\n  density: 0.5\n  method: gradual\n  pattern:\n    block: "
+             "[16, 16]\n",
+             64},
         Case{"SignedNOfM", "  targets: [attention, experts]\n  density: 0.5\n  method: rigl\n  pattern:\n"
                            "    n: 2\n    m: 4\n  update:\n    drop: signed\n"},
         Case{"Rules",

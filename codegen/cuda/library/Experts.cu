@@ -1,7 +1,6 @@
 // Products of experts over device-side row counts: grids are as large as the worst split, nothing is asked of the host. Bounds
 // ask for two blocks a multiprocessor: by itself ptxas keeps to 64 registers, and two of the kernels spill on sm_90.
-#include "Routing.cuh"
-#include "Tile.cuh"
+#include "Grouped.cuh"
 
 /// Rows of a matrix in expert order: row r itself, or the row of r's token, times its gate where gates are given.
 struct ExpertRows {
@@ -26,38 +25,20 @@ extern "C" __global__ void __launch_bounds__(256, 2)
   const ExpertTile tile = expertTile(routing, blockIdx.y, tileSize);
   if (tile.expert < 0)
     return;
-  const int firstColumn = blockIdx.x * tileSize, rows = tile.end - tile.begin;
-  const float *weight = w + (int64)tile.expert * in * out;
-  const int64 line = transposed ? 1 : in, step = transposed ? out : 1;
-  TileResult result;
-  multiplyTile(result, in, true, StridedLines{x + (int64)tile.begin * in, in, 1, rows}, step == 1,
-               StridedLines{weight + firstColumn * line, line, step, out - firstColumn});
-  result.forEach([&](int row, int column, float value) {
-    column += firstColumn;
-    if (row < rows && column < out)
-      y[(int64)(tile.begin + row) * out + column] = value + (bias ? bias[(int64)tile.expert * out + column] : 0.0f);
-  });
+  const GroupedProduct product{y, x, w, bias, in, out, transposed, 0};
+  product.tile<tileSize, tileSize>(tile, blockIdx.x * tileSize, out, WholeDepth{in});
 }
 
 /// dw[e][o][i] (+)= sum over e's rows, in increasing order, of left[r][o] right[r][i]. An expert without rows gets zeros.
 extern "C" __global__ void __launch_bounds__(256, 2)
     grouped_weight_gradient(float *dw, const float *left, const float *right, const float *gates, Routing routing, int out,
                             int in, int gatherLeft, int gatherRight, int accumulate) {
-  const int expert = blockIdx.z, firstRow = blockIdx.y * tileSize, firstColumn = blockIdx.x * tileSize;
-  const int begin = routing.offsets()[expert], depth = routing.offsets()[expert + 1] - begin;
+  const int expert = blockIdx.z, begin = routing.offsets()[expert], depth = routing.offsets()[expert + 1] - begin;
   const ExpertRows a{left, gates, out, gatherLeft != 0, routing}, b{right, nullptr, in, gatherRight != 0, routing};
-  TileResult result;
-  multiplyTile(
-      result, depth, false, [&](int line, int k) { return firstRow + line < out ? a(begin + k, firstRow + line) : 0.0f; },
-      false, [&](int line, int k) { return firstColumn + line < in ? b(begin + k, firstColumn + line) : 0.0f; });
-  result.forEach([&](int row, int column, float value) {
-    row += firstRow;
-    column += firstColumn;
-    if (row >= out || column >= in)
-      return;
-    float *place = dw + ((int64)expert * out + row) * in + column;
-    *place = accumulate ? *place + value : value;
-  });
+  weightGradientTile<tileSize, tileSize>(
+      dw + (int64)expert * out * in, out, in, blockIdx.y * tileSize, blockIdx.x * tileSize, depth,
+      [&](int row, int column) { return a(begin + row, column); }, [&](int row, int column) { return b(begin + row, column); },
+      accumulate != 0);
 }
 
 /// sums[e][o] (+)= sum of e's rows of dy, in increasing order.
@@ -83,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(256, 2)
   const ExpertRows source{x, nullptr, width, true, routing};
   auto load = [&](int line, int k) { return line < rows ? source(tile.begin + line, k) : 0.0f; };
   const int64 at = ((int64)tile.expert * hidden + firstColumn) * width;
-  TileResult gates, ups;
+  TileResult<> gates, ups;
   multiplyTile(gates, width, true, load, true, StridedLines{wGate + at, width, 1, hidden - firstColumn});
   multiplyTile(ups, width, true, load, true, StridedLines{wUp + at, width, 1, hidden - firstColumn});
   for (int i = 0; i < 4; ++i)
@@ -108,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(256, 2)
     return;
   const int firstColumn = blockIdx.x * tileSize, rows = tile.end - tile.begin;
   const ExpertRows source{dout, gates, width, true, routing};
-  TileResult result;
+  TileResult<> result;
   multiplyTile(
       result, width, true, [&](int line, int k) { return line < rows ? source(tile.begin + line, k) : 0.0f; }, false,
       StridedLines{wDown + (int64)tile.expert * width * hidden + firstColumn, 1, hidden, hidden - firstColumn});
@@ -132,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(256, 2)
     return;
   const int firstColumn = blockIdx.x * tileSize, rows = tile.end - tile.begin;
   const int64 at = (int64)tile.expert * hidden * width + firstColumn, from = (int64)tile.begin * hidden;
-  TileResult result;
+  TileResult<> result;
   multiplyTile(result, hidden, true, StridedLines{dgate + from, hidden, 1, rows}, false,
                StridedLines{wGate + at, 1, width, width - firstColumn});
   multiplyTile(result, hidden, true, StridedLines{dup + from, hidden, 1, rows}, false,

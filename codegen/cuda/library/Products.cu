@@ -6,7 +6,7 @@ extern "C" __global__ void __launch_bounds__(256)
     gemm(float *c, const float *a, const float *b, const float *bias, int m, int n, int k, int64 rowA, int64 depthA,
          int64 columnB, int64 depthB, int accumulate) {
   const int firstRow = blockIdx.y * tileSize, firstColumn = blockIdx.x * tileSize;
-  TileResult result;
+  TileResult<> result;
   multiplyTile(result, k, depthA == 1, StridedLines{a + firstRow * rowA, rowA, depthA, m - firstRow}, depthB == 1,
                StridedLines{b + firstColumn * columnB, columnB, depthB, n - firstColumn});
   result.forEach([&](int row, int column, float value) {

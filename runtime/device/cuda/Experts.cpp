@@ -60,13 +60,6 @@ void appendGroupedGemm(PreparedKernel &kernel, const RoutingParameter &routing, 
       .integer(transposed);
 }
 
-/// A routing buffer where no operand has the tokens: R rows are known.
-RoutingParameter routingOfRows(Arguments &arguments, const Tensor &buffer, int64_t rows) {
-  const int64_t topK = arguments.integer("top_k", 1, 1 << 16);
-  arguments.require(rows % topK == 0, "the number of rows must be a multiple of top_k");
-  return routingParameter(arguments, buffer, rows / topK);
-}
-
 } // namespace
 
 StatusOr<PreparedKernel> prepareGroupedGemm(PrepareContext &context) {

@@ -77,5 +77,7 @@ StatusOr<const std::byte *> keepConstant(PrepareContext &context, PreparedKernel
 
 /// A routing buffer of `tokens` tokens; experts from the buffer's size.
 RoutingParameter routingParameter(Arguments &arguments, const Tensor &buffer, int64_t tokens);
+/// The same where no operand has the tokens: the routed rows are known.
+RoutingParameter routingOfRows(Arguments &arguments, const Tensor &buffer, int64_t rows);
 
 } // namespace sluice::cuda

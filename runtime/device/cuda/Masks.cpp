@@ -1,10 +1,11 @@
 #include "runtime/device/MaskArguments.h"
 #include "runtime/device/cuda/Kernels.h"
+#include "runtime/device/cuda/MaskBlocks.h"
 #include "runtime/support/Philox.h"
 
-// Masks, and products under them: weights that a mask drops are zero (masked_adamw and update_mask keep them
-// so), so a product runs densely, and of a weight gradient everything at dropped weights is zeroed after the
-// product.
+// Masks, and products under them. Masks of blocks: over the kept blocks (MaskBlocks.h). Others: weights that
+// a mask drops are zero (masked_adamw and update_mask keep them so), so a product runs densely, and of a
+// weight gradient everything at dropped weights is zeroed after the product.
 namespace sluice::cuda {
 namespace {
 
@@ -54,14 +55,20 @@ void appendApply(PreparedKernel &kernel, const Tensor &y, const Tensor &x, const
   kernel.elements("apply_mask", y.elements).pointer(y).pointer(x).pointer(mask).longInteger(y.elements);
 }
 
-StatusOr<PreparedKernel> prepareGradient(PrepareContext &context, const Command &dense, size_t inputs,
+/// The dense product, then zeros where the mask drops.
+StatusOr<PreparedKernel> prepareGradient(PrepareContext &context, const Command &dense, const Tensor &mask,
                                          PrepareFunction prepare) {
-  SLUICE_ASSIGN_OR_RETURN(const Tensor mask, maskOf(context, inputs, /*overOutput=*/true));
   SLUICE_ASSIGN_OR_RETURN(PreparedKernel kernel, prepareDense(context, dense, prepare));
   Arguments arguments(context);
   const Tensor gradient = arguments.output(0);
   appendApply(kernel, gradient, gradient, mask);
   return kernel;
+}
+
+/// A routing of rows that all belong to one matrix: without a buffer.
+RoutingParameter rowsOfOneMatrix(Arguments &arguments, int64_t rows) {
+  arguments.require(rows <= INT32_MAX, "a product under a mask of blocks takes at most 2^31 - 1 rows");
+  return {nullptr, static_cast<int32_t>(rows), 1, 1};
 }
 
 void appendPack(PreparedKernel &kernel, const Tensor &mask, uint64_t bytes, int64_t weights) {
@@ -75,25 +82,98 @@ void appendPack(PreparedKernel &kernel, const Tensor &mask, uint64_t bytes, int6
 } // namespace
 
 StatusOr<PreparedKernel> prepareMaskedGemm(PrepareContext &context) {
-  SLUICE_RETURN_IF_ERROR(maskOf(context, 3, /*overOutput=*/false).status());
-  return prepareDense(context, withoutMask(context.command, "gemm"), prepareGemm);
+  SLUICE_ASSIGN_OR_RETURN(const Tensor mask, maskOf(context, 3, /*overOutput=*/false));
+  Arguments arguments(context);
+  BlockProduct product{
+      arguments.output(0), arguments.input(0), arguments.input(1), {}, mask, {}, {}, false, false};
+  const std::optional<MaskPattern> blocks = blocksOf(arguments, product.w.dim(0), product.w.dim(1));
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+  if (!blocks)
+    return prepareDense(context, withoutMask(context.command, "gemm"), prepareGemm);
+  product.blocks = *blocks;
+  product.transposed = !arguments.flag("transpose_b");
+  product.accumulate = arguments.flag("accumulate");
+  arguments.flag("parameter_b"); // nothing is packed here
+  arguments.require(!arguments.flag("transpose_a"), "A must be as stored");
+  arguments.shape(product.w, {blocks->rows, blocks->columns}, "w");
+  const int64_t inputs = product.w.dim(product.transposed ? 0 : 1),
+                outputs = product.w.dim(product.transposed ? 1 : 0);
+  arguments.require(product.x.dim(-1) == inputs && product.y.dim(-1) == outputs &&
+                        product.x.rows() == product.y.rows(),
+                    "x, w and y must fit together");
+  if (arguments.inputCount() == 4) {
+    product.bias = arguments.input(2);
+    arguments.elements(product.bias, outputs, "bias");
+  }
+  product.routing = rowsOfOneMatrix(arguments, product.x.rows());
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+  return product.prepare();
 }
 
 StatusOr<PreparedKernel> prepareMaskedWeightGradient(PrepareContext &context) {
-  Command dense = withoutMask(context.command, "gemm");
-  dense.attributes.push_back({"transpose_a", int64_t{1}});
-  dense.attributes.push_back({"transpose_b", int64_t{0}});
-  return prepareGradient(context, dense, 3, prepareGemm);
+  SLUICE_ASSIGN_OR_RETURN(const Tensor mask, maskOf(context, 3, /*overOutput=*/true));
+  Arguments arguments(context);
+  BlockWeightGradient product{
+      arguments.output(0), arguments.input(0), arguments.input(1), mask, {}, {}, false};
+  const std::optional<MaskPattern> blocks = blocksOf(arguments, product.dy.dim(-1), product.x.dim(-1));
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+  if (!blocks) {
+    Command dense = withoutMask(context.command, "gemm");
+    dense.attributes.push_back({"transpose_a", int64_t{1}});
+    dense.attributes.push_back({"transpose_b", int64_t{0}});
+    return prepareGradient(context, dense, mask, prepareGemm);
+  }
+  product.blocks = *blocks;
+  product.accumulate = arguments.flag("accumulate");
+  arguments.shape(product.dw, {blocks->rows, blocks->columns}, "dw");
+  arguments.require(product.dy.rows() == product.x.rows(), "dy and x must have the same rows");
+  product.routing = rowsOfOneMatrix(arguments, product.x.rows());
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+  return product.prepare();
 }
 
 StatusOr<PreparedKernel> prepareMaskedGroupedGemm(PrepareContext &context) {
-  SLUICE_RETURN_IF_ERROR(maskOf(context, 4, /*overOutput=*/false).status());
-  return prepareDense(context, withoutMask(context.command, "grouped_gemm"), prepareGroupedGemm);
+  SLUICE_ASSIGN_OR_RETURN(const Tensor mask, maskOf(context, 4, /*overOutput=*/false));
+  Arguments arguments(context);
+  BlockProduct product{
+      arguments.output(0), arguments.input(0), arguments.input(1), {}, mask, {}, {}, false, false};
+  const std::optional<MaskPattern> blocks = blocksOf(arguments, product.w.dim(1), product.w.dim(2));
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+  if (!blocks)
+    return prepareDense(context, withoutMask(context.command, "grouped_gemm"), prepareGroupedGemm);
+  product.blocks = *blocks;
+  product.transposed = arguments.flag("transpose_w");
+  product.routing = routingOfRows(arguments, arguments.input(2, ElementType::I32), product.x.rows());
+  const int64_t inputs = product.transposed ? blocks->rows : blocks->columns,
+                outputs = product.transposed ? blocks->columns : blocks->rows;
+  arguments.shape(product.w, {product.routing.experts, blocks->rows, blocks->columns}, "w");
+  arguments.require(product.x.dim(-1) == inputs, "x and w must fit together");
+  arguments.elements(product.y, product.x.rows() * outputs, "the result");
+  if (arguments.inputCount() == 5) {
+    product.bias = arguments.input(3);
+    arguments.elements(product.bias, product.routing.experts * outputs, "bias");
+  }
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+  return product.prepare();
 }
 
 StatusOr<PreparedKernel> prepareMaskedGroupedWeightGradient(PrepareContext &context) {
-  return prepareGradient(context, withoutMask(context.command, "grouped_weight_gradient"), 4,
-                         prepareGroupedWeightGradient);
+  SLUICE_ASSIGN_OR_RETURN(const Tensor mask, maskOf(context, 4, /*overOutput=*/true));
+  Arguments arguments(context);
+  BlockWeightGradient product{
+      arguments.output(0), arguments.input(0), arguments.input(1), mask, {}, {}, false};
+  const std::optional<MaskPattern> blocks = blocksOf(arguments, product.dy.dim(-1), product.x.dim(-1));
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+  if (!blocks)
+    return prepareGradient(context, withoutMask(context.command, "grouped_weight_gradient"), mask,
+                           prepareGroupedWeightGradient);
+  product.blocks = *blocks;
+  product.routing = routingOfRows(arguments, arguments.input(2, ElementType::I32), product.x.rows());
+  product.accumulate = arguments.flag("accumulate");
+  arguments.shape(product.dw, {product.routing.experts, blocks->rows, blocks->columns}, "dw");
+  arguments.require(product.dy.rows() == product.x.rows(), "dy and x must have the same rows");
+  SLUICE_RETURN_IF_ERROR(arguments.status());
+  return product.prepare();
 }
 
 StatusOr<PreparedKernel> prepareApplyMask(PrepareContext &context) {

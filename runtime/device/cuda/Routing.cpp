@@ -14,6 +14,12 @@ RoutingParameter routingParameter(Arguments &arguments, const Tensor &buffer, in
           static_cast<int32_t>(std::max<int64_t>(experts, 1))};
 }
 
+RoutingParameter routingOfRows(Arguments &arguments, const Tensor &buffer, int64_t rows) {
+  const int64_t topK = arguments.integer("top_k", 1, 1 << 16);
+  arguments.require(rows % topK == 0, "the number of rows must be a multiple of top_k");
+  return routingParameter(arguments, buffer, rows / topK);
+}
+
 namespace {
 
 int64_t rowsOf(const RoutingParameter &routing) {
