@@ -24,7 +24,7 @@ void addEvalCommand(CLI::App &app, Invocation &invocation) {
   command->add_option("--windows", flags->windows, "Windows of the validation split to use; 0: all")
       ->type_name("N")
       ->capture_default_str();
-  command->add_option("--device", flags->device, "Where to run")->type_name("DEVICE")->capture_default_str();
+  addDevice(*command, flags->device);
   addThreads(*command, invocation);
   command->callback([=, &invocation] {
     invocation.action = [=, &invocation]() -> Status {

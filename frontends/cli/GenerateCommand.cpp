@@ -33,7 +33,7 @@ void addGenerateCommand(CLI::App &app, Invocation &invocation) {
   command->add_option("--checkpoint", flags->checkpoint, "newest, best, or a checkpoint folder")
       ->type_name("CHECKPOINT")
       ->capture_default_str();
-  command->add_option("--device", flags->device, "Where to run")->type_name("DEVICE")->capture_default_str();
+  addDevice(*command, flags->device);
   addThreads(*command, invocation);
   command->callback([=, &invocation] {
     invocation.action = [=, &invocation]() -> Status {

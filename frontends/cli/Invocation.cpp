@@ -139,6 +139,16 @@ StatusOr<std::unique_ptr<Device>> openDevice(const std::string &name, const Invo
   return createCpuDevice(threads);
 }
 
+void addDevice(CLI::App &command, std::string &device) {
+  command
+      .add_option(
+          "--device", device,
+          "Where to run: cpu, cuda, cuda:N or cuda-sim. With SLUICE_CUDA_SYNC=1 in the environment CUDA "
+          "runs commands one by one, slowly, and an error names the op and layer that failed")
+      ->type_name("DEVICE")
+      ->capture_default_str();
+}
+
 void addThreads(CLI::App &command, Invocation &invocation) {
   command
       .add_option("--threads", invocation.threads,

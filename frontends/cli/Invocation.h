@@ -25,6 +25,9 @@ struct Invocation {
 /// The device of `--device` for running programs. Errors: a device that does not exist here.
 StatusOr<std::unique_ptr<Device>> openDevice(const std::string &name, const Invocation &invocation);
 
+/// Adds `--device`, whose default `device` holds, to a subcommand that runs programs.
+void addDevice(CLI::App &command, std::string &device);
+
 /// Adds `--threads` (and, for long work, `--quiet`) to a subcommand.
 void addThreads(CLI::App &command, Invocation &invocation);
 

@@ -115,7 +115,7 @@ void addTrainCommand(CLI::App &app, Invocation &invocation, ModelResolver resolv
       ->add_option("--set", flags->assignments, "Change a key of the spec: --set train.lr=3e-4 (repeatable)")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  command->add_option("--device", flags->device, "Where to run")->type_name("DEVICE")->capture_default_str();
+  addDevice(*command, flags->device);
   command->add_option("--sample", flags->sampleTokens, "Tokens of the samples before and after; 0: none")
       ->type_name("N")
       ->check(wholeNumber(0))

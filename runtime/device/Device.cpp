@@ -43,33 +43,7 @@ int64_t Operand::elements() const {
   return count;
 }
 
-Status checkReadback(absl::Span<const ReadbackPart> parts, uint64_t base, uint64_t room) {
-  for (const ReadbackPart &part : parts)
-    if (part.offset > part.memory->bytes() || part.size > part.memory->bytes() - part.offset || base > room ||
-        part.at > room - base || part.size > room - base - part.at)
-      return failure("cannot fetch ", part.size, " bytes at offset ", part.offset, " of a memory of ",
-                     part.memory->bytes(), " bytes to byte ", base + part.at, " of ", room);
-  return absl::OkStatus();
-}
-
 namespace {
-
-/// Copies at once.
-class HostReadback final : public DeviceReadback {
-public:
-  explicit HostReadback(uint64_t size) : room(size) {}
-  Status fetch(absl::Span<const ReadbackPart> parts, uint64_t base) override {
-    SLUICE_RETURN_IF_ERROR(checkReadback(parts, base, room.size()));
-    for (const ReadbackPart &part : parts)
-      SLUICE_RETURN_IF_ERROR(part.memory->read(part.offset, room.data() + base + part.at, part.size));
-    return absl::OkStatus();
-  }
-  Status wait() override { return absl::OkStatus(); }
-  const std::byte *bytes() const override { return room.data(); }
-
-private:
-  std::vector<std::byte> room;
-};
 
 uint64_t distinctBytes(const std::vector<Operand> &operands) {
   uint64_t bytes = 0;
@@ -97,10 +71,6 @@ Status attributeError(const Command &command, std::string_view name, std::string
 }
 
 } // namespace
-
-StatusOr<std::unique_ptr<DeviceReadback>> Device::createReadback(uint64_t bytes) {
-  return std::unique_ptr<DeviceReadback>(std::make_unique<HostReadback>(bytes));
-}
 
 StatusOr<uint64_t> Device::workspaceBytes(absl::Span<const Command>, absl::Span<const uint64_t>) const {
   return 0;

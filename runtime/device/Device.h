@@ -74,31 +74,6 @@ public:
   virtual Status read(uint64_t offset, void *target, uint64_t size) const = 0;
 };
 
-/// Part of a memory and where in a DeviceReadback it goes.
-struct ReadbackPart {
-  const DeviceMemory *memory = nullptr;
-  uint64_t offset = 0, size = 0; // bytes of the memory
-  uint64_t at = 0;               // byte of the readback
-};
-
-/// Room on the host for results that are asked for now and looked at later, so that the host can give the
-/// device more work in between.
-class DeviceReadback {
-public:
-  virtual ~DeviceReadback() = default;
-  /// Copies every part, as the programs executed so far leave it, to `base` + its place. Waits for nothing
-  /// and allocates nothing. Errors (failure): a part outside of its memory or of this room.
-  virtual Status fetch(absl::Span<const ReadbackPart> parts, uint64_t base) = 0;
-  /// Waits for the copies of the last fetch (and so of all before it), not for programs executed after it.
-  /// Errors: what went wrong in the programs that it waited for.
-  virtual Status wait() = 0;
-  /// What was fetched; to be read between wait and the next fetch.
-  virtual const std::byte *bytes() const = 0;
-};
-
-/// The check that every fetch begins with, for a readback of `room` bytes.
-Status checkReadback(absl::Span<const ReadbackPart> parts, uint64_t base, uint64_t room);
-
 /// A prepared list of commands.
 class DeviceProgram {
 public:
@@ -115,6 +90,9 @@ struct KernelImage {
   std::string_view bytes;
 };
 
+class DeviceSequence;
+struct SequenceStep;
+
 class Device {
 public:
   virtual ~Device() = default;
@@ -123,9 +101,12 @@ public:
   /// Bytes that allocate() can still give, about; 0 when the device cannot tell.
   virtual uint64_t availableMemory() const { return 0; }
   virtual StatusOr<std::unique_ptr<DeviceMemory>> allocate(uint64_t bytes) = 0;
-  /// Room for `bytes` bytes of results. The device as it is here copies at once: right where programs have
-  /// finished when execute returns.
-  virtual StatusOr<std::unique_ptr<DeviceReadback>> createReadback(uint64_t bytes);
+  /// A sequence (runtime/device/Sequence.h) of this device's memories and programs, which must outlive it,
+  /// with `roomBytes` bytes on the host; `name` says in errors what it is ("a training step"). This device
+  /// runs the steps one by one, which is right where programs have finished when execute returns. Errors
+  /// (failure): a copy outside of its memory or of the room.
+  virtual StatusOr<std::unique_ptr<DeviceSequence>>
+  createSequence(std::string name, absl::Span<const SequenceStep> steps, uint64_t roomBytes);
   /// Loads generated kernels; later commands of kind "launch" find them by name. Errors: the host lacks a
   /// feature that the image needs, the ABI version differs, the image is damaged.
   virtual Status loadKernels(const KernelImage &image) = 0;

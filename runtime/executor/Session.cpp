@@ -105,11 +105,15 @@ Status Session::prepare(std::string_view entry) {
 StatusOr<DeviceProgram *> Session::ready(std::string_view entry) {
   SLUICE_ASSIGN_OR_RETURN(size_t index, find(entry));
   SLUICE_RETURN_IF_ERROR(prepare(entry));
-  if (derivedStale) {
-    SLUICE_RETURN_IF_ERROR(device->refreshDerivedState());
-    derivedStale = false;
-  }
+  SLUICE_RETURN_IF_ERROR(refreshDerivedState());
   return programs[index].get();
+}
+
+Status Session::refreshDerivedState() {
+  if (derivedStale)
+    SLUICE_RETURN_IF_ERROR(device->refreshDerivedState());
+  derivedStale = false;
+  return absl::OkStatus();
 }
 
 Status Session::run(std::string_view entry) {
@@ -167,9 +171,33 @@ StatusOr<float> Session::scalarOutput(std::string_view entry, std::string_view n
   return value;
 }
 
-StatusOr<ReadbackPart> Session::outputPart(std::string_view entry, std::string_view name, uint64_t at) const {
+StatusOr<SequenceStep> Session::copyNamed(std::string_view entry, std::string_view name, ElementType type,
+                                          size_t count, uint64_t at) const {
+  SLUICE_ASSIGN_OR_RETURN(const Operand *operand, input(entry, name));
+  SLUICE_RETURN_IF_ERROR(checkTransfer(*operand, type, count, entry, name));
+  return SequenceStep{SequenceStep::Kind::CopyIn, nullptr, arenaPointers[operand->arena], operand->offset,
+                      operand->bytes(),           at};
+}
+
+StatusOr<SequenceStep> Session::copyOut(std::string_view entry, std::string_view name, uint64_t at) const {
   SLUICE_ASSIGN_OR_RETURN(const Operand *operand, output(entry, name));
-  return ReadbackPart{arenas[operand->arena].get(), operand->offset, operand->bytes(), at};
+  return SequenceStep{SequenceStep::Kind::CopyOut,
+                      nullptr,
+                      arenaPointers[operand->arena],
+                      operand->offset,
+                      operand->bytes(),
+                      at};
+}
+
+StatusOr<SequenceStep> Session::execution(std::string_view entry) {
+  SLUICE_ASSIGN_OR_RETURN(size_t index, find(entry));
+  SLUICE_RETURN_IF_ERROR(prepare(entry));
+  return SequenceStep{SequenceStep::Kind::Run, programs[index].get()};
+}
+
+Status Session::run(DeviceSequence &sequence) {
+  SLUICE_RETURN_IF_ERROR(refreshDerivedState());
+  return sequence.run();
 }
 
 Status Session::getOutputPart(std::string_view entry, std::string_view name, int64_t first,

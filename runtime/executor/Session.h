@@ -1,7 +1,7 @@
 // A compiled model in a device's memory: state by name, inputs and outputs by name, entry points to run.
 #pragma once
 
-#include "runtime/device/Device.h"
+#include "runtime/device/Sequence.h"
 #include "runtime/schema/ExecutableDescription.h"
 
 #include "absl/types/span.h"
@@ -58,14 +58,28 @@ public:
   /// The only element of an output. Errors as getOutput.
   StatusOr<float> scalarOutput(std::string_view entry, std::string_view output) const;
 
-  /// Room on the host for outputs that are fetched without waiting (DeviceReadback).
-  StatusOr<std::unique_ptr<DeviceReadback>> createReadback(uint64_t bytes) {
-    return device->createReadback(bytes);
+  /// Steps of a sequence, for work that is done over and over: an input from byte `at` of its room, with the
+  /// errors of setInput for `count` values; an entry point, prepared; an output to byte `at`. Errors: no such
+  /// entry point or name.
+  template <typename T>
+  StatusOr<SequenceStep> copyIn(std::string_view entry, std::string_view input, size_t count,
+                                uint64_t at) const {
+    return copyNamed(entry, input, elementTypeOf<T>(), count, at);
   }
   /// As Device::skipsMaskedZeros.
-  bool skipsMaskedZeros() const { return device->skipsMaskedZeros(); }
-  /// An output as part of a fetch that puts it at byte `at`. Errors as output.
-  StatusOr<ReadbackPart> outputPart(std::string_view entry, std::string_view output, uint64_t at) const;
+  bool skipsMaskedZeros(const MaskPattern &pattern, bool fewEnough) const {
+    return device->skipsMaskedZeros(pattern, fewEnough);
+  }
+  StatusOr<SequenceStep> execution(std::string_view entry);
+  StatusOr<SequenceStep> copyOut(std::string_view entry, std::string_view output, uint64_t at) const;
+  /// A sequence of such steps, which the session must outlive; errors as Device::createSequence.
+  StatusOr<std::unique_ptr<DeviceSequence>>
+  createSequence(std::string name, absl::Span<const SequenceStep> steps, uint64_t roomBytes) {
+    return device->createSequence(std::move(name), steps, roomBytes);
+  }
+  /// Runs a sequence of this session; to be used instead of its own run, which knows nothing of state that
+  /// the host has written.
+  Status run(DeviceSequence &sequence);
 
   /// Number of elements of an input or output of an entry point. Errors: no such entry point or name.
   StatusOr<const Operand *> input(std::string_view entry, std::string_view name) const;
@@ -102,9 +116,12 @@ private:
   StatusOr<size_t> find(std::string_view entry) const;
   /// Makes the entry point ready to run: prepared, derived state fresh.
   StatusOr<DeviceProgram *> ready(std::string_view entry);
+  Status refreshDerivedState();
   /// What a range of the whole tensor is in kept form.
   StatusOr<KeptRange> keptRange(const StateTensor &tensor, uint64_t offset, uint64_t size) const;
   Status checkOperand(const Operand &operand, uint64_t size) const;
+  StatusOr<SequenceStep> copyNamed(std::string_view entry, std::string_view input, ElementType type,
+                                   size_t count, uint64_t at) const;
   Status writeNamed(std::string_view entry, std::string_view input, ElementType type, const void *values,
                     size_t count);
   Status readNamed(std::string_view entry, std::string_view output, ElementType type, void *values,

@@ -54,8 +54,6 @@ StatusOr<StepRunner> StepRunner::create(Session &session, int64_t batchTokens) {
     return usageError("train.batch_tokens: expected a multiple of batch x seq = ", runner.shape.batch, " x ",
                       runner.shape.sequence, " = ", microTokens, ", found ", batchTokens);
   runner.count = batchTokens / microTokens;
-  runner.tokens.resize(static_cast<size_t>(microTokens));
-  runner.targets.resize(static_cast<size_t>(microTokens));
   for (const NamedOperand &output : session.description().entry("accumulate")->outputs) {
     std::string rest;
     if (takePrefix(output.name, "auxiliary/", rest)) {
@@ -70,54 +68,96 @@ StatusOr<StepRunner> StepRunner::create(Session &session, int64_t batchTokens) {
       runner.names.routing.push_back({rest, output.name, std::vector<double>(size)});
     }
   }
-  SLUICE_RETURN_IF_ERROR(runner.placeResults("accumulate", runner.accumulated));
   if (session.has("accumulate_dense"))
-    SLUICE_RETURN_IF_ERROR(runner.placeResults("accumulate_dense", runner.denseAccumulated));
-  SLUICE_ASSIGN_OR_RETURN(ReadbackPart norm, session.outputPart("apply", "gradient_norm", 0));
-  runner.applied = {norm};
-  const uint64_t bytes = runner.resultBytes * static_cast<uint64_t>(runner.count) + norm.size;
-  for (Flight &flight : runner.flights) {
-    SLUICE_ASSIGN_OR_RETURN(flight.results, session.createReadback(bytes));
-  }
+    SLUICE_RETURN_IF_ERROR(runner.checkDenseEntry());
+  // Numbers and batches begin where a cache line does.
+  uint64_t end = 0;
+  auto reserve = [&end](uint64_t bytes) {
+    const uint64_t at = end;
+    end = (at + bytes + 63) / 64 * 64;
+    return at;
+  };
+  RoomPlan &plan = runner.plan;
+  plan.batch = (static_cast<uint64_t>(microTokens) * sizeof(int32_t) + 63) / 64 * 64;
+  reserve(plan.batch * 2 * static_cast<uint64_t>(runner.count));
+  plan.learningRate = reserve(sizeof(float));
+  plan.step = reserve(sizeof(float));
+  plan.tokens = reserve(sizeof(float));
+  plan.resultBytes = sizeof(float) * (2 + runner.names.auxiliary.size());
+  for (const RoutingSum &layer : runner.names.routing)
+    plan.resultBytes += sizeof(float) * layer.sums.size();
+  plan.results = reserve(plan.resultBytes * static_cast<uint64_t>(runner.count));
+  plan.norm = reserve(sizeof(float));
+  plan.size = end;
   return runner;
 }
 
-/// Results of a micro-batch: loss_sum, tokens, auxiliary losses, routing, one behind the other.
-Status StepRunner::placeResults(std::string_view entry, std::vector<ReadbackPart> &parts) {
-  resultBytes = 0;
-  auto add = [&](std::string_view output) -> Status {
-    SLUICE_ASSIGN_OR_RETURN(ReadbackPart part, session->outputPart(entry, output, resultBytes));
-    parts.push_back(part);
-    resultBytes += part.size;
-    return absl::OkStatus();
-  };
-  SLUICE_RETURN_IF_ERROR(add("loss_sum"));
-  SLUICE_RETURN_IF_ERROR(add("tokens"));
-  for (const AuxiliarySum &loss : names.auxiliary)
-    SLUICE_RETURN_IF_ERROR(add(loss.output));
-  for (const RoutingSum &layer : names.routing)
-    SLUICE_RETURN_IF_ERROR(add(layer.output));
+/// Its results must fit where those of accumulate are expected; said before hours of training reach it.
+Status StepRunner::checkDenseEntry() const {
+  for (const NamedOperand &output : session->description().entry("accumulate")->outputs) {
+    SLUICE_ASSIGN_OR_RETURN(const Operand *dense, session->output("accumulate_dense", output.name));
+    if (dense->type != output.operand.type || dense->shape != output.operand.shape)
+      return badInputError("entry point 'accumulate_dense', '", output.name,
+                           "': expected the type and shape of accumulate's; compile the model again");
+  }
   return absl::OkStatus();
+}
+
+Status StepRunner::makeSequences(std::string_view entry, std::unique_ptr<DeviceSequence> Flight::*place) {
+  std::vector<SequenceStep> steps;
+  auto add = [&steps](StatusOr<SequenceStep> step) -> Status {
+    if (step.ok())
+      steps.push_back(*step);
+    return step.status();
+  };
+  const size_t microTokens = static_cast<size_t>(shape.batch * shape.sequence);
+  for (int64_t micro = 0; micro < count; ++micro) {
+    const uint64_t tokens = plan.batch * static_cast<uint64_t>(2 * micro);
+    SLUICE_RETURN_IF_ERROR(add(session->copyIn<int32_t>(entry, "tokens", microTokens, tokens)));
+    SLUICE_RETURN_IF_ERROR(add(session->copyIn<int32_t>(entry, "targets", microTokens, tokens + plan.batch)));
+    SLUICE_RETURN_IF_ERROR(add(session->execution(entry)));
+    // Its results, one behind the other: loss_sum, tokens, auxiliary losses, routing.
+    uint64_t at = plan.results + plan.resultBytes * static_cast<uint64_t>(micro);
+    auto addResult = [&](std::string_view output) -> Status {
+      SLUICE_RETURN_IF_ERROR(add(session->copyOut(entry, output, at)));
+      at += steps.back().size;
+      return absl::OkStatus();
+    };
+    SLUICE_RETURN_IF_ERROR(addResult("loss_sum"));
+    SLUICE_RETURN_IF_ERROR(addResult("tokens"));
+    for (const AuxiliarySum &loss : names.auxiliary)
+      SLUICE_RETURN_IF_ERROR(addResult(loss.output));
+    for (const RoutingSum &layer : names.routing)
+      SLUICE_RETURN_IF_ERROR(addResult(layer.output));
+  }
+  for (auto [name, at] :
+       {std::pair{"learning_rate", plan.learningRate}, {"step", plan.step}, {"tokens", plan.tokens}})
+    SLUICE_RETURN_IF_ERROR(add(session->copyIn<float>("apply", name, 1, at)));
+  SLUICE_RETURN_IF_ERROR(add(session->execution("apply")));
+  SLUICE_RETURN_IF_ERROR(add(session->copyOut("apply", "gradient_norm", plan.norm)));
+  for (Flight &flight : flights) {
+    SLUICE_ASSIGN_OR_RETURN(flight.*place, session->createSequence("a training step", steps, plan.size));
+  }
+  return absl::OkStatus();
+}
+
+int32_t *StepRunner::tokensOf(const Flight &flight, int64_t micro) const {
+  return reinterpret_cast<int32_t *>(flight.running->room() + plan.batch * static_cast<uint64_t>(2 * micro));
+}
+
+int32_t *StepRunner::targetsOf(const Flight &flight, int64_t micro) const {
+  return reinterpret_cast<int32_t *>(flight.running->room() +
+                                     plan.batch * static_cast<uint64_t>(2 * micro + 1));
 }
 
 float StepRunner::result(const Flight &flight, uint64_t at) const {
   float value = 0;
-  std::memcpy(&value, flight.results->bytes() + at, sizeof value);
+  std::memcpy(&value, flight.running->room() + at, sizeof value);
   return value;
 }
 
 std::string_view StepRunner::accumulateEntry(int64_t step) const {
   return masks.needsDenseGradients(step) ? "accumulate_dense" : "accumulate";
-}
-
-StatusOr<int64_t> StepRunner::accumulate(const Flight &flight, int64_t micro) {
-  const std::string_view entry = accumulateEntry(flight.step);
-  flight.stream->batch(flight.firstWindow + static_cast<uint64_t>(micro * shape.batch),
-                       static_cast<uint64_t>(shape.batch), tokens.data(), targets.data());
-  SLUICE_RETURN_IF_ERROR(session->setInput<int32_t>(entry, "tokens", tokens));
-  SLUICE_RETURN_IF_ERROR(session->setInput<int32_t>(entry, "targets", targets));
-  SLUICE_RETURN_IF_ERROR(session->run(entry));
-  return static_cast<int64_t>(targets.size()) - std::count(targets.begin(), targets.end(), ignoreIndex);
 }
 
 Status StepRunner::diverged(const Flight &flight, int64_t lastMicro, const std::string &what) {
@@ -131,8 +171,15 @@ Status StepRunner::diverged(const Flight &flight, int64_t lastMicro, const std::
     zeros.resize(std::max(zeros.size(), static_cast<size_t>(tensor.bytes())), 0);
     SLUICE_RETURN_IF_ERROR(session->writeState(tensor, 0, zeros.data(), tensor.bytes()));
   }
-  for (int64_t micro = 0; micro <= lastMicro; ++micro)
-    SLUICE_RETURN_IF_ERROR(accumulate(flight, micro).status());
+  const std::string_view entry = accumulateEntry(flight.step);
+  const size_t microTokens = static_cast<size_t>(shape.batch * shape.sequence);
+  for (int64_t micro = 0; micro <= lastMicro; ++micro) {
+    SLUICE_RETURN_IF_ERROR(session->setInput<int32_t>(
+        entry, "tokens", absl::MakeConstSpan(tokensOf(flight, micro), microTokens)));
+    SLUICE_RETURN_IF_ERROR(session->setInput<int32_t>(
+        entry, "targets", absl::MakeConstSpan(targetsOf(flight, micro), microTokens)));
+    SLUICE_RETURN_IF_ERROR(session->run(entry));
+  }
   SLUICE_ASSIGN_OR_RETURN(std::string name, firstNotFinite(*session));
   return divergedError(
       what, "; ",
@@ -142,13 +189,14 @@ Status StepRunner::diverged(const Flight &flight, int64_t lastMicro, const std::
 }
 
 Status StepRunner::settle(Flight &flight) {
-  SLUICE_RETURN_IF_ERROR(flight.results->wait());
+  SLUICE_RETURN_IF_ERROR(flight.running->wait());
   for (int64_t micro = 0; micro < count; ++micro)
-    if (const float loss = result(flight, static_cast<uint64_t>(micro) * resultBytes); !std::isfinite(loss))
+    if (const float loss = result(flight, plan.results + plan.resultBytes * static_cast<uint64_t>(micro));
+        !std::isfinite(loss))
       return diverged(
           flight, micro,
           concat("step ", flight.step, ", micro-batch ", micro, ": expected a finite loss, found ", loss));
-  const float norm = result(flight, static_cast<uint64_t>(count) * resultBytes);
+  const float norm = result(flight, plan.norm);
   if (!std::isfinite(norm))
     return diverged(flight, count - 1,
                     concat("step ", flight.step, ": expected a finite gradient norm, found ", norm));
@@ -160,7 +208,7 @@ Status StepRunner::finish(StepSums &sums) {
     return failure("expected a started step to finish, found none");
   Flight &flight = oldest();
   SLUICE_RETURN_IF_ERROR(settle(flight));
-  uint64_t at = 0;
+  uint64_t at = plan.results;
   double counted = 0;
   auto next = [&] {
     at += sizeof(float);
@@ -180,7 +228,7 @@ Status StepRunner::finish(StepSums &sums) {
   if (counted != flight.counted)
     return badInputError("step ", flight.step, ": expected the executable to count the data's ",
                          flight.counted, " targets, found ", counted, "; compile the model again");
-  sums.gradientNorm = next() / static_cast<float>(counted);
+  sums.gradientNorm = result(flight, plan.norm) / static_cast<float>(counted);
   ++sums.steps;
   first = (first + 1) % maximumInFlight;
   --started;
@@ -236,28 +284,31 @@ Status StepRunner::start(const WindowStream &stream, uint64_t firstWindow, int64
   if (started == maximumInFlight)
     return failure("expected at most ", maximumInFlight, " steps in flight");
   Flight &flight = flights[(first + started) % maximumInFlight];
-  flight.stream = &stream;
-  flight.firstWindow = firstWindow;
+  const auto place = masks.needsDenseGradients(step) ? &Flight::dense : &Flight::plain;
+  if (!(flight.*place))
+    SLUICE_RETURN_IF_ERROR(makeSequences(accumulateEntry(step), place));
   flight.step = step;
+  flight.running = (flight.*place).get();
+  const int64_t microTokens = shape.batch * shape.sequence;
   int64_t targetCount = 0;
-  const std::vector<ReadbackPart> &parts = masks.needsDenseGradients(step) ? denseAccumulated : accumulated;
   for (int64_t micro = 0; micro < count; ++micro) {
-    SLUICE_ASSIGN_OR_RETURN(int64_t here, accumulate(flight, micro));
-    SLUICE_RETURN_IF_ERROR(flight.results->fetch(parts, static_cast<uint64_t>(micro) * resultBytes));
-    targetCount += here;
+    int32_t *targets = targetsOf(flight, micro);
+    stream.batch(firstWindow + static_cast<uint64_t>(micro * shape.batch), static_cast<uint64_t>(shape.batch),
+                 tokensOf(flight, micro), targets);
+    targetCount += microTokens - std::count(targets, targets + microTokens, ignoreIndex);
   }
   if (targetCount == 0)
     return usageError("step ", step,
                       ": expected at least one target to learn from, found none; is the text packed in ",
                       "documents of one token?");
   flight.counted = static_cast<double>(targetCount);
-  const float rate = static_cast<float>(learningRate), number = static_cast<float>(step),
-              counted = static_cast<float>(targetCount);
-  SLUICE_RETURN_IF_ERROR(session->setInput<float>("apply", "learning_rate", absl::MakeConstSpan(&rate, 1)));
-  SLUICE_RETURN_IF_ERROR(session->setInput<float>("apply", "step", absl::MakeConstSpan(&number, 1)));
-  SLUICE_RETURN_IF_ERROR(session->setInput<float>("apply", "tokens", absl::MakeConstSpan(&counted, 1)));
-  SLUICE_RETURN_IF_ERROR(session->run("apply"));
-  SLUICE_RETURN_IF_ERROR(flight.results->fetch(applied, static_cast<uint64_t>(count) * resultBytes));
+  auto set = [&flight](uint64_t at, float value) {
+    std::memcpy(flight.running->room() + at, &value, sizeof value);
+  };
+  set(plan.learningRate, static_cast<float>(learningRate));
+  set(plan.step, static_cast<float>(step));
+  set(plan.tokens, static_cast<float>(targetCount));
+  SLUICE_RETURN_IF_ERROR(session->run(*flight.running));
   ++started;
   if (!masks.isDue(step))
     return absl::OkStatus();

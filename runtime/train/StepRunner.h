@@ -1,4 +1,5 @@
 // One optimizer step: micro-batches through `accumulate`, then `apply`, with the sums that the records need.
+// All that it gives the device is one sequence with fixed places, which the device may record and replay.
 #pragma once
 
 #include "runtime/data/Windows.h"
@@ -50,7 +51,7 @@ public:
   /// How many steps may be started and not finished.
   static constexpr int maximumInFlight = 2;
 
-  /// Reads the shapes and outputs of entry points accumulate and apply, and makes room for their results.
+  /// Reads the shapes and outputs of entry points accumulate and apply.
   /// Errors: an input or output of the contract is missing (bad input); batchTokens is not a multiple of
   /// batch x seq (usage).
   static StatusOr<StepRunner> create(Session &session, int64_t batchTokens);
@@ -69,10 +70,11 @@ public:
   /// Sums with the names of this executable, all zero.
   StepSums emptySums() const;
 
-  /// Puts step `step` (1-based) on windows `firstWindow` .. of the stream, which must live until the step is
-  /// finished, into the device's queue. Allocates nothing once both entry points have run. Only a step after
-  /// which masks change waits for the device, to change none after a step that failed. Errors: too many steps
-  /// in flight (failure); no target to learn from (usage); after a mask's wait those of finish.
+  /// Puts step `step` (1-based) on windows `firstWindow` .. of the stream into the device's queue. The first
+  /// step (and the first that sums dense gradients) prepares the
+  /// entry points; no later one allocates. Only a step after which masks change waits for the device, to
+  /// change none after a step that failed. Errors: too many steps in flight (failure); no target to learn
+  /// from (usage); after a mask's wait those of finish.
   Status start(const WindowStream &stream, uint64_t firstWindow, int64_t step, double learningRate);
   /// Waits for the oldest started step and adds what it did to `sums`. A loss or gradient norm that is not
   /// finite is a diverged error that names step, micro-batch and the first state tensor that is not finite;
@@ -86,36 +88,43 @@ public:
              StepSums &sums);
 
 private:
-  /// A started step: where it reads from, and where its results arrive. Results of a micro-batch follow those
-  /// of the one before; the last are those of `apply`.
+  /// A started step. Each flight has sequences of its own, so that the host may write the next step's inputs
+  /// and read the last one's results while the device is at work on the other.
   struct Flight {
-    const WindowStream *stream = nullptr;
-    uint64_t firstWindow = 0;
     int64_t step = 0;
-    double counted = 0; // targets of the step
-    std::unique_ptr<DeviceReadback> results;
+    double counted = 0;                           // targets of the step
+    std::unique_ptr<DeviceSequence> plain, dense; // the second through accumulate_dense; null until needed
+    DeviceSequence *running = nullptr;
+  };
+  /// Where things lie in a sequence's room, in bytes: tokens and targets of each micro-batch, the three
+  /// numbers of `apply`, the results of each micro-batch, the gradient norm.
+  struct RoomPlan {
+    uint64_t batch = 0; // of tokens, or targets, of one micro-batch
+    uint64_t learningRate = 0, step = 0, tokens = 0;
+    uint64_t results = 0, resultBytes = 0; // the second of one micro-batch
+    uint64_t norm = 0, size = 0;
   };
 
   explicit StepRunner(Session &session) : session(&session) {}
-  Status placeResults(std::string_view entry, std::vector<ReadbackPart> &parts);
+  Status checkDenseEntry() const;
   std::string_view accumulateEntry(int64_t step) const;
+  /// Sequences of all flights through this entry point, made at its first step.
+  Status makeSequences(std::string_view entry, std::unique_ptr<DeviceSequence> Flight::*place);
   Flight &oldest() { return flights[static_cast<size_t>(first)]; }
-  /// Runs micro-batch `micro` and returns how many of its targets count.
-  StatusOr<int64_t> accumulate(const Flight &flight, int64_t micro);
+  int32_t *tokensOf(const Flight &flight, int64_t micro) const;
+  int32_t *targetsOf(const Flight &flight, int64_t micro) const;
   /// Waits for the step; an error if it diverged.
   Status settle(Flight &flight);
   Status updateTopology(int64_t step);
   /// The error of `what` in micro-batches up to `lastMicro` of a step: runs them again to name a tensor.
   Status diverged(const Flight &flight, int64_t lastMicro, const std::string &what);
-  float result(const Flight &flight, uint64_t at) const;
+  float result(const Flight &flight, uint64_t at) const; // of its room
 
   Session *session;
   BatchShape shape;
   int64_t count = 0;
-  std::vector<int32_t> tokens, targets;
+  RoomPlan plan;
   StepSums names;
-  std::vector<ReadbackPart> accumulated, denseAccumulated, applied; // the second of accumulate_dense
-  uint64_t resultBytes = 0;                                         // of a micro-batch
   Flight flights[maximumInFlight];
   int first = 0, started = 0;
   MaskSchedule masks;

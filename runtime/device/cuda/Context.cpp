@@ -14,6 +14,13 @@ StatusOr<std::shared_ptr<Context>> Context::create(std::shared_ptr<const Driver>
     return failure("--device cuda:", ordinal, ": expected one of the ", count,
                    " CUDA devices of this machine");
   std::shared_ptr<Context> result(new Context(std::move(driver)));
+  if (const char *text = std::getenv("SLUICE_CUDA_SYNC")) {
+    const std::string_view value = text;
+    if (value != "1" && value != "0" && !value.empty())
+      return usageError("SLUICE_CUDA_SYNC: expected 1 (launch and wait for each command alone) or 0, found '",
+                        value, "'");
+    result->alone = value == "1";
+  }
   SLUICE_RETURN_IF_ERROR(api.check(api.deviceGet(&result->device, ordinal), "opening a CUDA device"));
   std::array<char, 256> name{};
   SLUICE_RETURN_IF_ERROR(
@@ -86,24 +93,38 @@ Status Context::copyOut(void *target, CUdeviceptr source, uint64_t size) {
     const uint64_t part = std::min(size - done, Staging::partBytes);
     SLUICE_RETURN_IF_ERROR(driver->check(driver->copyToHost(staging.results(), source + done, part, stream),
                                          "copying from the CUDA device"));
-    SLUICE_RETURN_IF_ERROR(driver->check(driver->streamSynchronize(stream),
-                                         lastProgram.empty() ? "waiting for the CUDA device" : lastProgram));
+    SLUICE_RETURN_IF_ERROR(outcome(driver->streamSynchronize(stream)));
     std::memcpy(static_cast<std::byte *>(target) + done, staging.results(), part);
     done += part;
   }
-  return size ? checkDamage() : absl::OkStatus();
+  return absl::OkStatus();
 }
 
 Status Context::waitFor(CUevent event) {
   SLUICE_RETURN_IF_ERROR(enter());
-  SLUICE_RETURN_IF_ERROR(driver->check(driver->eventSynchronize(event),
-                                       lastProgram.empty() ? "waiting for the CUDA device" : lastProgram));
-  return checkDamage();
+  return outcome(driver->eventSynchronize(event));
 }
 
-Status Context::enqueueDamageCopy(std::string_view program) {
-  lastProgram = program;
-  return driver->check(driver->copyToHost(damageSeen, damage, sizeof(int32_t), stream), program);
+Status Context::waitForCommand(const std::string &name) {
+  setLast(name, /*isCommand=*/true);
+  SLUICE_RETURN_IF_ERROR(enqueueDamageCopy());
+  return outcome(driver->streamSynchronize(stream));
+}
+
+Status Context::enqueueDamageCopy() {
+  return driver->check(driver->copyToHost(damageSeen, damage, sizeof(int32_t), stream),
+                       "copying from the CUDA device");
+}
+
+std::string Context::hint() const {
+  return lastIsCommand || alone ? ""
+                                : "; set SLUICE_CUDA_SYNC=1 to learn which command of which layer it was";
+}
+
+Status Context::outcome(CUresult result) {
+  if (Status status = driver->check(result, last); !status.ok())
+    return failure(status.message(), hint());
+  return checkDamage();
 }
 
 Status Context::checkDamage() {
@@ -114,8 +135,8 @@ Status Context::checkDamage() {
   std::memset(damageSeen, 0, sizeof damaged);
   SLUICE_RETURN_IF_ERROR(
       driver->check(driver->memorySet8(damage, 0, sizeof damaged, stream), "clearing device memory"));
-  return badInputError(lastProgram,
-                       " met an id outside its table; check the data's vocabulary against the model's");
+  return badInputError(last, " met an id outside its table; check the data's vocabulary against the model's",
+                       hint());
 }
 
 Status Context::loadModule(const std::string &bytes, const std::vector<std::string> &names) {

@@ -15,7 +15,8 @@ namespace sluice::cuda {
 /// time.
 class Context {
 public:
-  /// With the cuBLASLt that SLUICE_CUBLASLT names ("none": none), else the driver's. Errors: no such device.
+  /// With the cuBLASLt that SLUICE_CUBLASLT names ("none": none), else the driver's. Errors: no such device;
+  /// a variable of the environment with a bad value (usage).
   static StatusOr<std::shared_ptr<Context>> create(std::shared_ptr<const Driver> driver, int ordinal);
   Context(const Context &) = delete;
   Context &operator=(const Context &) = delete;
@@ -35,9 +36,20 @@ public:
   /// Waits for an event of the stream; errors as copyOut.
   Status waitFor(CUevent event);
 
+  /// Whether commands are launched one at a time, each waited for, so that an error names the one that
+  /// failed: where the environment has SLUICE_CUDA_SYNC=1. A replayed graph only says that it failed.
+  bool runsCommandsAlone() const { return alone; }
+  /// Waits for a command that was launched alone. Errors as copyOut, with its name.
+  Status waitForCommand(const std::string &name);
+  /// What errors of the work that is launched from now on name: a command, or something that holds many.
+  void setLast(std::string_view name, bool isCommand) {
+    last = name;
+    lastIsCommand = isCommand;
+  }
+
   /// The flag that kernels raise, in device memory, and the copy of it that every program ends with.
   std::byte *damageFlag() const { return reinterpret_cast<std::byte *>(damage); }
-  Status enqueueDamageCopy(std::string_view program);
+  Status enqueueDamageCopy();
 
   /// Loads a module and its kernels. Errors: the driver refuses the module, or a kernel is not in it.
   Status loadModule(const std::string &bytes, const std::vector<std::string> &kernels);
@@ -54,7 +66,11 @@ public:
 
 private:
   explicit Context(std::shared_ptr<const Driver> driver) : driver(std::move(driver)) {}
+  /// Of work that was waited for: the driver's error or the damage that it met.
+  Status outcome(CUresult result);
   Status checkDamage();
+  /// How to learn more of an error that does not name a command.
+  std::string hint() const;
 
   std::shared_ptr<const Driver> driver;
   CUcontext context = nullptr;
@@ -62,7 +78,9 @@ private:
   Staging staging;
   CUdeviceptr damage = 0;
   void *damageSeen = nullptr; // pinned: one int32
-  std::string lastProgram;
+  bool alone = false;
+  std::string last = "waiting for the CUDA device";
+  bool lastIsCommand = true; // nothing to be learnt of what is no program
 };
 
 /// Device memory, zeroed, 256-byte aligned; freed on destruction.

@@ -3,7 +3,8 @@
 #include "runtime/device/cuda/Kernels.h"
 #include "runtime/device/cuda/LaunchPlan.h"
 #include "runtime/device/cuda/ModuleArchive.h"
-#include "runtime/device/cuda/Readback.h"
+#include "runtime/device/cuda/Program.h"
+#include "runtime/device/cuda/Sequence.h"
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -14,150 +15,6 @@
 namespace sluice {
 namespace cuda {
 namespace {
-
-/// A launch whose function is found and whose parameters lie at their final places.
-struct ReadyLaunch {
-  CUfunction function;
-  unsigned grid[3], threads;
-  std::vector<std::byte> bytes;
-  std::vector<void *> parameters;
-  std::shared_ptr<const BlasProduct> product; // instead of the kernel, where cuBLASLt computes it
-};
-
-class CudaProgram final : public DeviceProgram {
-public:
-  CudaProgram(std::shared_ptr<Context> context, std::vector<std::string> names)
-      : context(std::move(context)), names(std::move(names)) {}
-
-  ~CudaProgram() override {
-    if (replay && context->enter().ok())
-      context->api().graphExecDestroy(replay);
-  }
-
-  /// Allocates the workspace, as large as the neediest command asks, and completes the launches. Commands run
-  /// one after the other on one stream, so they share it.
-  Status complete(std::vector<PreparedKernel> kernels) {
-    uint64_t bytes = 0;
-    for (const PreparedKernel &kernel : kernels)
-      bytes = std::max(bytes, kernel.workspaceBytes);
-    SLUICE_ASSIGN_OR_RETURN(workspace, CudaMemory::allocate(context, bytes));
-    for (size_t index = 0; index < kernels.size(); ++index) {
-      commands.emplace_back();
-      for (Launch &launch : kernels[index].launches)
-        if (launch.grid[0] * launch.grid[1] * launch.grid[2] > 0)
-          SLUICE_RETURN_IF_ERROR(add(index, launch));
-      for (std::unique_ptr<CudaMemory> &memory : kernels[index].constants)
-        constants.push_back(std::move(memory));
-    }
-    SLUICE_ASSIGN_OR_RETURN(blasWorkspace, CudaMemory::allocate(context, blasBytes));
-    return absl::OkStatus();
-  }
-
-  Status execute() override {
-    SLUICE_RETURN_IF_ERROR(context->enter());
-    if (!replay)
-      SLUICE_RETURN_IF_ERROR(capture());
-    const Driver &api = context->api();
-    return api.check(api.graphLaunch(replay, context->stream), "replaying the program");
-  }
-
-  Status executeCommand(size_t index) override {
-    if (index >= commands.size())
-      return failure("cannot run command ", index, ": the program has ", commands.size());
-    SLUICE_RETURN_IF_ERROR(context->enter());
-    SLUICE_RETURN_IF_ERROR(enqueue(index));
-    return context->enqueueDamageCopy(names[index]);
-  }
-
-private:
-  Status add(size_t index, Launch &launch) {
-    auto found = context->kernels.find(launch.kernel);
-    if (found == context->kernels.end())
-      return badInputError("command ", names[index], ": kernel '", launch.kernel,
-                           "' is in no loaded image; compile the executable again with this version");
-    if (launch.grid[0] > INT32_MAX || launch.grid[1] > 65535 || launch.grid[2] > 65535)
-      return failure("command ", names[index], ": kernel '", launch.kernel, "' needs a grid of ",
-                     launch.grid[0], " x ", launch.grid[1], " x ", launch.grid[2],
-                     " blocks, more than CUDA allows; use a smaller batch");
-    auto patch = [&](size_t parameter, std::byte *base) {
-      uint64_t offset;
-      std::memcpy(&offset, launch.bytes.data() + launch.places[parameter], sizeof offset);
-      std::byte *address = base + offset;
-      std::memcpy(launch.bytes.data() + launch.places[parameter], &address, sizeof address);
-    };
-    for (size_t parameter : launch.relocations)
-      patch(parameter, workspace->address());
-    for (size_t parameter : launch.damages)
-      patch(parameter, context->damageFlag());
-    ReadyLaunch ready{found->second, {}, launch.threads, std::move(launch.bytes), {}};
-    for (int i = 0; i < 3; ++i)
-      ready.grid[i] = static_cast<unsigned>(launch.grid[i]);
-    for (size_t place : launch.places)
-      ready.parameters.push_back(ready.bytes.data() + place);
-    if (launch.product && context->blas)
-      chooseProduct(index, *launch.product, ready);
-    commands[index].push_back(std::move(ready));
-    return absl::OkStatus();
-  }
-
-  void chooseProduct(size_t index, const DenseProduct &product, ReadyLaunch &ready) {
-    CUdeviceptr places[4]; // C, A, B, bias
-    for (size_t i = 0; i < 4; ++i)
-      std::memcpy(&places[i], ready.parameters[i], sizeof places[i]);
-    if (places[3] == 0)
-      ready.product = context->blas->plan(product, places[0], places[1], places[2]);
-    if (!ready.product)
-      return;
-    blasBytes = std::max(blasBytes, Blas::workspaceBytes(*ready.product));
-    context->choices.push_back(concat(names[index], ": ", context->blas->describe(*ready.product)));
-  }
-
-  Status enqueue(size_t index) {
-    const Driver &api = context->api();
-    if (api.label)
-      api.label(names[index].c_str());
-    for (ReadyLaunch &launch : commands[index]) {
-      if (launch.product) {
-        SLUICE_RETURN_IF_ERROR(context->blas->enqueue(*launch.product,
-                                                      reinterpret_cast<CUdeviceptr>(blasWorkspace->address()),
-                                                      context->stream, names[index]));
-        continue;
-      }
-      SLUICE_RETURN_IF_ERROR(api.check(api.launchKernel(launch.function, launch.grid[0], launch.grid[1],
-                                                        launch.grid[2], launch.threads, 1, 1, 0,
-                                                        context->stream, launch.parameters.data(), nullptr),
-                                       names[index]));
-    }
-    return absl::OkStatus();
-  }
-
-  Status capture() {
-    const Driver &api = context->api();
-    SLUICE_RETURN_IF_ERROR(
-        api.check(api.streamBeginCapture(context->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
-                  "capturing the program"));
-    Status status;
-    for (size_t index = 0; index < commands.size() && status.ok(); ++index)
-      status = enqueue(index);
-    if (status.ok())
-      status = context->enqueueDamageCopy("running the program");
-    CUgraph graph = nullptr;
-    Status ended = api.check(api.streamEndCapture(context->stream, &graph), "capturing the program");
-    SLUICE_RETURN_IF_ERROR(status);
-    SLUICE_RETURN_IF_ERROR(ended);
-    status = api.check(api.graphInstantiate(&replay, graph, 0), "instantiating the program");
-    api.graphDestroy(graph);
-    return status;
-  }
-
-  std::shared_ptr<Context> context;
-  std::vector<std::string> names;
-  std::vector<std::vector<ReadyLaunch>> commands;
-  std::unique_ptr<CudaMemory> workspace, blasWorkspace;
-  uint64_t blasBytes = 0;
-  std::vector<std::unique_ptr<CudaMemory>> constants;
-  CUgraphExec replay = nullptr;
-};
 
 /// Lists every unknown kind and dependency that does not point backwards, in one error.
 Status checkCommands(absl::Span<const Command> commands, const std::string &device) {
@@ -196,9 +53,11 @@ public:
     return std::unique_ptr<DeviceMemory>(std::move(memory));
   }
 
-  StatusOr<std::unique_ptr<DeviceReadback>> createReadback(uint64_t bytes) override {
-    SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<CudaReadback> readback, CudaReadback::create(context, bytes));
-    return std::unique_ptr<DeviceReadback>(std::move(readback));
+  StatusOr<std::unique_ptr<DeviceSequence>>
+  createSequence(std::string name, absl::Span<const SequenceStep> steps, uint64_t roomBytes) override {
+    SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<CudaSequence> sequence,
+                            CudaSequence::create(context, std::move(name), steps, roomBytes));
+    return std::unique_ptr<DeviceSequence>(std::move(sequence));
   }
 
   Status loadKernels(const KernelImage &image) override {

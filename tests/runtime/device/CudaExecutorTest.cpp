@@ -1,12 +1,8 @@
 // The CUDA device's own work on the simulated driver: no wait inside a run, every wait and event needed,
 // bytes of kernels that only move data.
-#include "codegen/cuda/Images.h"
-#include "runtime/device/cuda/CudaDevice.h"
-#include "runtime/device/cuda/Driver.h"
+#include "tests/runtime/device/CudaExecutor.h"
 
 #include <cstdlib>
-#include <dlfcn.h>
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <map>
@@ -15,64 +11,6 @@
 
 namespace sluice::cuda {
 namespace {
-
-struct Calls {
-  int streamWaits = 0, eventWaits = 0, kernels = 0, graphs = 0;
-} calls;
-Driver original; // what the counting entry points call
-
-/// A copy of the driver in which `change` has replaced entry points.
-template <typename Change> StatusOr<std::unique_ptr<Device>> deviceWith(Change change) {
-  SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<const Driver> driver, Driver::open(SLUICE_CUDASIM_LIBRARY));
-  original = *driver;
-  auto changed = std::make_shared<Driver>(*driver);
-  change(*changed);
-  return createCudaDevice(std::move(changed), 0, "cuda-sim");
-}
-
-void count(Driver &driver) {
-  driver.streamSynchronize = [](CUstream stream) {
-    ++calls.streamWaits;
-    return original.streamSynchronize(stream);
-  };
-  driver.eventSynchronize = [](CUevent event) {
-    ++calls.eventWaits;
-    return original.eventSynchronize(event);
-  };
-  driver.graphLaunch = [](CUgraphExec graph, CUstream stream) {
-    ++calls.graphs;
-    return original.graphLaunch(graph, stream);
-  };
-  driver.launchKernel = [](CUfunction function, unsigned gridX, unsigned gridY, unsigned gridZ,
-                           unsigned blockX, unsigned blockY, unsigned blockZ, unsigned sharedBytes,
-                           CUstream stream, void **parameters, void **extra) {
-    ++calls.kernels;
-    return original.launchKernel(function, gridX, gridY, gridZ, blockX, blockY, blockZ, sharedBytes, stream,
-                                 parameters, extra);
-  };
-}
-
-template <typename Function> Function *simulatorFunction(const char *name) {
-  static void *library = ::dlopen(SLUICE_CUDASIM_LIBRARY, RTLD_NOW);
-  return reinterpret_cast<Function *>(::dlsym(library, name));
-}
-
-class CudaExecutor : public testing::Test {
-protected:
-  void SetUp() override {
-    simulatorFunction<void()>("cudasimReset")();
-    configure("check=none;seed=0;statistics=0");
-  }
-  static void configure(const char *settings) {
-    ASSERT_EQ(simulatorFunction<int(const char *)>("cudasimConfigure")(settings), 0);
-  }
-  static void loadLibrary(Device &device) {
-    static auto *images = new StatusOr<std::vector<CudaImage>>(compileImages({}, {"cuda:sm_80"}));
-    ASSERT_TRUE(images->ok()) << images->status();
-    ASSERT_TRUE(device.loadKernels({"cuda:compute_80", (*images)->back().image}).ok());
-  }
-  static Operand at(uint64_t offset, int64_t count) { return {ElementType::F32, {count}, 0, offset}; }
-};
 
 TEST_F(CudaExecutor, ARunWaitsForNothingAndIsOneGraph) {
   StatusOr<std::unique_ptr<Device>> device = deviceWith(count);
@@ -188,65 +126,6 @@ TEST_F(CudaExecutor, EveryWaitAndEventIsNeeded) {
     }
     EXPECT_EQ(survived, c.survives) << c.name;
   }
-}
-
-/// A result that is asked for, and written over before it is looked at.
-bool resultsSurvive(Device &device) {
-  const std::vector<uint32_t> data = {1, 2, 3, 4}, later = {5, 6, 7, 8};
-  std::vector<uint32_t> result(4);
-  StatusOr<std::unique_ptr<DeviceMemory>> memory = device.allocate(16);
-  StatusOr<std::unique_ptr<DeviceReadback>> readback = device.createReadback(20);
-  if (!memory.ok() || !readback.ok() || !(*memory)->write(0, data.data(), 16).ok())
-    return false;
-  const ReadbackPart parts[] = {{memory->get(), 8, 8, 0}, {memory->get(), 0, 8, 8}};
-  if (!(*readback)->fetch(parts, 4).ok() || !(*memory)->write(0, later.data(), 16).ok() ||
-      !(*readback)->wait().ok())
-    return false;
-  std::memcpy(result.data(), (*readback)->bytes() + 4, 16);
-  return result == std::vector<uint32_t>{3, 4, 1, 2};
-}
-
-TEST_F(CudaExecutor, AReadbackWaitsForItsFetchAlone) {
-  struct Case {
-    const char *name;
-    void (*change)(Driver &);
-    bool survives;
-  };
-  for (const Case &c :
-       {Case{"as it is", count, true},
-        {"no wait for its event",
-         [](Driver &driver) { driver.eventSynchronize = [](CUevent) { return CUresult(0); }; }, false},
-        {"no event behind its copies",
-         [](Driver &driver) { driver.eventRecord = [](CUevent, CUstream) { return CUresult(0); }; }, false},
-        {"copies outside of the stream",
-         [](Driver &driver) {
-           driver.copyToHost = [](void *target, CUdeviceptr place, size_t size, CUstream) {
-             return original.copyToHost(target, place, size, nullptr);
-           };
-         },
-         false}}) {
-    bool survived = true;
-    for (const char *settings : {"seed=0", "seed=1", "seed=2", "seed=3", "seed=4"}) {
-      simulatorFunction<void()>("cudasimReset")();
-      configure(settings);
-      StatusOr<std::unique_ptr<Device>> device = deviceWith(c.change);
-      ASSERT_TRUE(device.ok()) << device.status();
-      calls = {};
-      survived = survived && resultsSurvive(**device);
-      if (c.survives)
-        EXPECT_EQ(calls.streamWaits, 0);
-    }
-    EXPECT_EQ(survived, c.survives) << c.name;
-  }
-  StatusOr<std::unique_ptr<Device>> device = deviceWith([](Driver &) {});
-  ASSERT_TRUE(device.ok()) << device.status();
-  StatusOr<std::unique_ptr<DeviceMemory>> memory = (*device)->allocate(16);
-  StatusOr<std::unique_ptr<DeviceReadback>> readback = (*device)->createReadback(8);
-  ASSERT_TRUE(memory.ok() && readback.ok());
-  const ReadbackPart inside{memory->get(), 8, 8, 0}, beyond{memory->get(), 12, 8, 0};
-  EXPECT_TRUE((*readback)->fetch({&inside, 1}, 0).ok());
-  EXPECT_FALSE((*readback)->fetch({&inside, 1}, 4).ok()) << "outside of the room";
-  EXPECT_FALSE((*readback)->fetch({&beyond, 1}, 0).ok()) << "outside of the memory";
 }
 
 TEST_F(CudaExecutor, KernelsThatMoveDataMoveWhatTheyMust) {

@@ -89,6 +89,45 @@ TEST(Session, WritingAParameterRefreshesDerivedState) {
   EXPECT_EQ(device.log, "refresh\nexecute 4\n");
 }
 
+TEST(Session, ASequenceCopiesInRunsAndCopiesOut) {
+  Executable model = executable();
+  testing::FakeDevice device;
+  StatusOr<Session> session = Session::create(model, device);
+  ASSERT_TRUE(session.ok());
+  const StatusOr<SequenceStep> steps[] = {session->copyIn<int32_t>("eval", "tokens", 16, 0),
+                                          session->execution("eval"),
+                                          session->copyOut("eval", "loss_sum", 64)};
+  std::vector<SequenceStep> all;
+  for (const StatusOr<SequenceStep> &step : steps) {
+    ASSERT_TRUE(step.ok()) << step.status();
+    all.push_back(*step);
+  }
+  EXPECT_FALSE(session->createSequence("a test", all, 67).ok()) << "four bytes at 64";
+  auto sequence = session->createSequence("a test", all, 68);
+  ASSERT_TRUE(sequence.ok()) << sequence.status();
+  device.onExecute = [&](size_t) {
+    int32_t token = 0;
+    (void)all[0].memory->read(all[0].offset + 60, &token, 4);
+    const float loss = static_cast<float>(token) / 2;
+    (void)all[2].memory->write(all[2].offset, &loss, 4);
+  };
+  for (int32_t token : {3, 5}) {
+    std::memcpy((*sequence)->room() + 60, &token, 4);
+    device.log.clear();
+    ASSERT_TRUE(session->writeState("head", *session->readState("head")).ok());
+    ASSERT_TRUE(session->run(**sequence).ok());
+    ASSERT_TRUE((*sequence)->wait().ok());
+    EXPECT_EQ(device.log, "refresh\n") << "the host has written a parameter";
+    float loss = 0;
+    std::memcpy(&loss, (*sequence)->room() + 64, 4);
+    EXPECT_EQ(loss, static_cast<float>(token) / 2);
+  }
+  for (const auto &bad :
+       {session->copyIn<float>("eval", "tokens", 16, 0), session->copyIn<int32_t>("eval", "tokens", 15, 0),
+        session->execution("evil"), session->copyOut("eval", "nothing", 0)})
+    EXPECT_EQ(exitCode(bad.status()), ExitCode::Usage) << bad.status();
+}
+
 TEST(Session, NamesAndTypesAreChecked) {
   Executable model = executable();
   testing::FakeDevice device;

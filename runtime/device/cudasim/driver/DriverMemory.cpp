@@ -12,6 +12,20 @@ CUresult badRange(Device &device, const char *call) {
                      sluice::concat(call, ": the range is not inside one allocation"));
 }
 
+/// The error of a copy between the device and pageable memory in a stream that captures: a replay would find
+/// there whatever the host has put there since. It ends the capture.
+CUresult refusePageable(Device &device, CUstream stream) {
+  stream->invalidated = true;
+  return device.fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+                     "a captured copy needs pinned memory on the host, found pageable memory");
+}
+
+/// The error of a copy that runs when its memory is gone: a graph was replayed after one of them was freed.
+CUresult memoryGone(Device &device) {
+  device.sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
+  return device.fail(CUDA_ERROR_ILLEGAL_ADDRESS, "a copy ran after its memory was freed");
+}
+
 CUresult copyToDevice(CUdeviceptr to, const void *from, size_t bytes, CUstream handle, bool waits) {
   return withDevice([&](Device &device) {
     CUstream stream = device.stream(handle);
@@ -21,11 +35,15 @@ CUresult copyToDevice(CUdeviceptr to, const void *from, size_t bytes, CUstream h
       return badRange(device, "copy to the device");
     // Pageable memory is read now, pinned memory when the copy runs: a buffer that is used again too early
     // shows.
-    const bool late = device.isPinned(from, bytes) || (stream && stream->capture);
+    const bool late = device.isPinned(from, bytes);
+    if (!late && stream && stream->capture)
+      return refusePageable(device, stream);
     auto now = std::make_shared<std::string>();
     if (!late)
       now->assign(static_cast<const char *>(from), bytes);
     if (const CUresult error = device.enqueue(stream, [=, &device] {
+          if (!device.holds(to, bytes) || (late && !device.isPinned(from, bytes)))
+            return memoryGone(device);
           std::memcpy(device.memory().host(to), late ? from : now->data(), bytes);
           device.memory().markWritten(to, bytes);
           return CUresult(CUDA_SUCCESS);
@@ -42,13 +60,18 @@ CUresult copyToHost(void *to, CUdeviceptr from, size_t bytes, CUstream handle, b
       return CUresult(CUDA_SUCCESS);
     if (!to || !device.holds(from, bytes))
       return badRange(device, "copy to the host");
+    const bool pinned = device.isPinned(to, bytes);
+    if (!pinned && stream && stream->capture)
+      return refusePageable(device, stream);
     if (const CUresult error = device.enqueue(stream, [=, &device] {
+          if (!device.holds(from, bytes) || (pinned && !device.isPinned(to, bytes)))
+            return memoryGone(device);
           std::memcpy(to, device.memory().host(from), bytes);
           return CUresult(CUDA_SUCCESS);
         }))
       return error;
     // Into pageable memory the copy is over when the call returns.
-    const bool done = waits || (!device.isPinned(to, bytes) && !stream->capture);
+    const bool done = waits || !pinned;
     return done ? device.synchronise(stream->last) : CUresult(CUDA_SUCCESS);
   });
 }

@@ -125,6 +125,40 @@ TEST_F(StreamTest, CaptureAndReplay) {
   EXPECT_EQ(download<float>(y, 1)[0], 1.0f + 3 * 22.0f);
 }
 
+TEST_F(StreamTest, CopiesOfAGraphUsePinnedMemoryAsItIsAtReplay) {
+  void *pinned = nullptr;
+  ASSERT_EQ(cuda().cuMemHostAlloc(&pinned, 8, 0), CUDA_SUCCESS);
+  int *in = static_cast<int *>(pinned), *out = in + 1;
+  const CUdeviceptr x = allocate(4);
+  CUstream one = stream();
+  ASSERT_EQ(cuda().cuStreamBeginCapture_v2(one, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), CUDA_SUCCESS);
+  ASSERT_EQ(cuda().cuMemcpyHtoDAsync_v2(x, in, 4, one), CUDA_SUCCESS);
+  ASSERT_EQ(cuda().cuMemcpyDtoHAsync_v2(out, x, 4, one), CUDA_SUCCESS);
+  CUgraph graph = nullptr;
+  ASSERT_EQ(cuda().cuStreamEndCapture(one, &graph), CUDA_SUCCESS) << cuda().message();
+  size_t nodes = 0;
+  ASSERT_EQ(cuda().cuGraphGetNodes(graph, nullptr, &nodes), CUDA_SUCCESS);
+  EXPECT_EQ(nodes, 2u);
+  CUgraphExec executable = nullptr;
+  ASSERT_EQ(cuda().cuGraphInstantiateWithFlags(&executable, graph, 0), CUDA_SUCCESS);
+  for (int value : {3, 5}) {
+    *in = value, *out = 0;
+    ASSERT_EQ(cuda().cuGraphLaunch(executable, one), CUDA_SUCCESS);
+    EXPECT_EQ(*out, 0) << "a replay waits for nothing";
+    ASSERT_EQ(cuda().cuStreamSynchronize(one), CUDA_SUCCESS);
+    EXPECT_EQ(*out, value);
+  }
+  // The last value that the host wrote before the copy ran counts, early or late.
+  *in = 7;
+  ASSERT_EQ(cuda().cuGraphLaunch(executable, one), CUDA_SUCCESS);
+  *in = 8;
+  ASSERT_EQ(cuda().cuStreamSynchronize(one), CUDA_SUCCESS);
+  EXPECT_EQ(*out, 8);
+  ASSERT_EQ(cuda().cuMemFreeHost(pinned), CUDA_SUCCESS);
+  ASSERT_EQ(cuda().cuGraphLaunch(executable, one), CUDA_SUCCESS);
+  EXPECT_EQ(cuda().cuStreamSynchronize(one), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
 TEST_F(StreamTest, CaptureRefusesWhatItMust) {
   CUstream first = stream(), second = stream();
   CUgraph graph = nullptr;
@@ -132,6 +166,15 @@ TEST_F(StreamTest, CaptureRefusesWhatItMust) {
   ASSERT_EQ(cuda().cuStreamBeginCapture_v2(first, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
   EXPECT_EQ(cuda().cuCtxSynchronize(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   EXPECT_EQ(cuda().cuStreamEndCapture(first, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  // Copies whose host memory the driver would have to hold.
+  int pageable = 0;
+  for (bool toDevice : {true, false}) {
+    ASSERT_EQ(cuda().cuStreamBeginCapture_v2(first, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+    EXPECT_EQ(toDevice ? cuda().cuMemcpyHtoDAsync_v2(x, &pageable, 4, first)
+                       : cuda().cuMemcpyDtoHAsync_v2(&pageable, x, 4, first),
+              CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    EXPECT_EQ(cuda().cuStreamEndCapture(first, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  }
   // A fork that is not joined.
   CUevent fork = event();
   ASSERT_EQ(cuda().cuStreamBeginCapture_v2(first, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);

@@ -1,0 +1,48 @@
+// A prepared program: the launches of its commands, as one graph that is captured once and replayed.
+#pragma once
+
+#include "runtime/device/cuda/Graph.h"
+#include "runtime/device/cuda/Kernel.h"
+
+namespace sluice::cuda {
+
+/// A launch whose function is found and whose parameters lie at their final places.
+struct ReadyLaunch {
+  CUfunction function;
+  unsigned grid[3], threads;
+  std::vector<std::byte> bytes;
+  std::vector<void *> parameters;
+  std::shared_ptr<const BlasProduct> product; // instead of the kernel, where cuBLASLt computes it
+};
+
+class CudaProgram final : public DeviceProgram {
+public:
+  /// `names` has a name for messages for each command: "command gemm of 'head'".
+  CudaProgram(std::shared_ptr<Context> context, std::vector<std::string> names);
+
+  /// Allocates the workspace, as large as the neediest command asks, and completes the launches. Commands run
+  /// one after the other on one stream, so they share it.
+  Status complete(std::vector<PreparedKernel> kernels);
+
+  Status execute() override;
+  Status executeCommand(size_t index) override;
+
+  /// Puts all commands into the stream, or into the graph that it captures. Where the context runs commands
+  /// alone, waits for each, and an error names it.
+  Status enqueue();
+
+private:
+  Status add(size_t index, Launch &launch);
+  void chooseProduct(size_t index, const DenseProduct &product, ReadyLaunch &ready);
+  Status enqueue(size_t index);
+
+  std::shared_ptr<Context> context;
+  std::vector<std::string> names;
+  std::vector<std::vector<ReadyLaunch>> commands;
+  std::unique_ptr<CudaMemory> workspace, blasWorkspace;
+  uint64_t blasBytes = 0;
+  std::vector<std::unique_ptr<CudaMemory>> constants;
+  Graph graph;
+};
+
+} // namespace sluice::cuda
