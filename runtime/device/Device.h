@@ -18,6 +18,8 @@
 
 namespace sluice {
 
+struct MaskPattern;
+
 enum class ElementType : uint8_t { F32, F64, BF16, I32, I64, U8 };
 
 /// Bytes of one element.
@@ -121,8 +123,12 @@ public:
   /// device's programs take none of the memory that availableMemory counts. Errors: as prepare.
   virtual StatusOr<uint64_t> workspaceBytes(absl::Span<const Command> commands,
                                             absl::Span<const uint64_t> arenaBytes) const;
-  /// Whether a masked product skips zeros while its mask keeps at most `skip_at_most` weights of a matrix.
-  virtual bool skipsMaskedZeros() const { return false; }
+  /// Whether products under a mask of this pattern skip its zeros. `fewEnough`: the mask keeps at most
+  /// `skip_at_most` weights of a matrix.
+  virtual bool skipsMaskedZeros(const MaskPattern &pattern, bool fewEnough) const {
+    (void)pattern, (void)fewEnough;
+    return false;
+  }
   /// What the device chose when it prepared programs and what results may depend on, a line each: the
   /// algorithm of each product that a library computes.
   virtual std::vector<std::string> choices() const { return {}; }

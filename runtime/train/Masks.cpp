@@ -2,7 +2,6 @@
 
 #include "runtime/support/Philox.h"
 
-#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cstring>
@@ -110,11 +109,6 @@ Status checkMatrix(const ModelMask &mask, std::string_view bits, int64_t matrix,
 }
 
 } // namespace
-
-int64_t ModelMask::skippingProducts(int64_t kept) const {
-  return std::count_if(skipAtMost.begin(), skipAtMost.end(),
-                       [&](int64_t most) { return kept <= most * matrices; });
-}
 
 MaskChange::Layer MaskChange::total() const {
   Layer sum;

@@ -23,13 +23,10 @@ struct ModelMask {
   bool isStacked = false;                                // [experts, out, in]
   int64_t target = 0; // kept weights of a matrix at the end; pattern.kept but in gradual pruning
   double restart = 0; // the age of a grown weight
-  /// For each product of a micro-batch with this mask: up to how many kept weights of a matrix its kernel
-  /// skips zeros, where the device has both kinds of kernels (Device::skipsMaskedZeros).
+  /// The attribute `skip_at_most` of each product of a micro-batch with this mask.
   std::vector<int64_t> skipAtMost;
 
   int64_t weightCount() const { return matrices * pattern.size(); }
-  /// How many of these products skip zeros while all matrices together keep so many weights.
-  int64_t skippingProducts(int64_t kept) const;
 };
 
 /// What one update did.

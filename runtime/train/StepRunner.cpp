@@ -272,7 +272,10 @@ Status StepRunner::updateTopology(int64_t step) {
     SLUICE_RETURN_IF_ERROR(session->readState(*mask.mask, mask.after.data(), mask.after.size()));
     MaskChange::Layer &layer = change.layers[k];
     countChange(mask.before, mask.after, layer);
-    layer.skipping = session->skipsMaskedZeros() ? mask.model.skippingProducts(layer.kept) : 0;
+    const std::vector<int64_t> &most = mask.model.skipAtMost;
+    layer.skipping = std::count_if(most.begin(), most.end(), [&](int64_t atMost) {
+      return session->skipsMaskedZeros(mask.model.pattern, layer.kept <= atMost * mask.model.matrices);
+    });
   }
   change.step = step, change.share = static_cast<double>(amount) * 1e-9,
   change.removed = static_cast<double>(removed) * 1e-9;

@@ -119,7 +119,7 @@ public:
     return program;
   }
 
-  bool skipsMaskedZeros() const override { return true; }
+  bool skipsMaskedZeros(const MaskPattern &, bool fewEnough) const override { return fewEnough; }
   Status refreshDerivedState() override {
     pool.forEach(derived.tiles(), [&](int64_t tile, int worker) { derived.refresh(tile, worker); });
     return absl::OkStatus();

@@ -1,5 +1,8 @@
 #include "runtime/device/cuda/CudaDevice.h"
 
+#include "runtime/abi/MaskBlocks.h"
+#include "runtime/device/MaskPattern.h"
+
 #include "runtime/device/cuda/Kernels.h"
 #include "runtime/device/cuda/LaunchPlan.h"
 #include "runtime/device/cuda/ModuleArchive.h"
@@ -87,6 +90,10 @@ public:
   }
 
   Status refreshDerivedState() override { return absl::OkStatus(); }
+
+  bool skipsMaskedZeros(const MaskPattern &pattern, bool) const override {
+    return hasBlockProducts(pattern.blockRows, pattern.blockColumns);
+  }
 
   StatusOr<uint64_t> workspaceBytes(absl::Span<const Command> commands,
                                     absl::Span<const uint64_t> arenaBytes) const override {
