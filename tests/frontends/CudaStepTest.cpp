@@ -1,126 +1,21 @@
-// Whole training steps on the simulated CUDA device, as numbers: the host waits for nothing inside a step,
-// launches and nodes, bytes that kernels move, conflicts of banks.
-#include "tests/frontends/CudaModels.h"
+// Whole training steps on the simulated CUDA device, as numbers: launches and nodes, bytes that kernels move,
+// conflicts of banks.
+#include "tests/frontends/CudaCounts.h"
 
 #include "codegen/cuda/Nvrtc.h"
 #include "frontends/cli/Conformance.h"
 #include "frontends/cli/SimulatorChecks.h"
-#include "runtime/data/Pack.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/device/cuda/CudaDevice.h"
 #include "runtime/device/cuda/ModuleArchive.h"
 #include "runtime/support/File.h"
-#include "runtime/train/StepRunner.h"
-#include "runtime/train/TrainingData.h"
-#include "tests/runtime/data/TestData.h"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <map>
 #include <set>
-#include <sstream>
 
 namespace sluice::cli {
 namespace {
-
-nlohmann::json calls() {
-  return nlohmann::json::parse(simulatorFunction<const char *()>("cudasimCalls")());
-}
-
-void clearCounts() {
-  simulatorFunction<void()>("cudasimClearStatistics")();
-}
-
-/// What each kernel launch since the last clear counted, in order.
-std::vector<nlohmann::json> launches() {
-  std::vector<nlohmann::json> found;
-  std::istringstream lines(simulatorFunction<const char *()>("cudasimStatistics")());
-  for (std::string line; std::getline(lines, line);)
-    found.push_back(nlohmann::json::parse(line));
-  return found;
-}
-
-/// Waits for the device.
-Status settle(const Session &session) {
-  char byte = 0;
-  return session.readState(session.description().tensors.front(), 0, &byte, 1);
-}
-
-/// Nodes of the one graph of a step, from those of the entry points' own graphs, which end with a copy of the
-/// damage flag: tokens and targets in and every result out for each micro-batch, three numbers in and the
-/// norm out for apply, one copy of the flag at the end.
-int64_t nodesOfAStep(Session &session, int64_t microBatches) {
-  int64_t nodes[2] = {0, 0};
-  int entry = 0;
-  for (const char *name : {"accumulate", "apply"}) {
-    EXPECT_TRUE(session.run(name).ok()); // captures
-    EXPECT_TRUE(settle(session).ok());
-    clearCounts();
-    EXPECT_TRUE(session.run(name).ok());
-    EXPECT_TRUE(settle(session).ok());
-    nodes[entry++] = calls()["graph_nodes"].get<int64_t>();
-  }
-  const auto results = static_cast<int64_t>(session.description().entry("accumulate")->outputs.size());
-  return microBatches * (2 + nodes[0] - 1 + results) + 3 + nodes[1] - 1 + 1 + 1;
-}
-
-TEST(CudaStep, TheHostWaitsForNothingInsideAStep) {
-  test::TemporaryFolder folder;
-  const PackOptions pack = test::packOptions(folder, test::seededText(7, 400), 320);
-  REQUIRE_OK(packDataset(pack));
-  std::vector<std::string> settings = with(four, "model.vocabulary=320");
-  for (const char *more : {"train.batch_tokens=114", "train.lr=1e-2", "train.tokens=2280"})
-    settings.emplace_back(more);
-  StatusOr<Executable> executable = compileModel({"steps", settings}, {"cuda:sm_80"});
-  REQUIRE_OK(executable);
-  StatusOr<TrainingConfig> config = readTrainingConfig(executable->description.training, {});
-  REQUIRE_OK(config);
-  StatusOr<std::unique_ptr<TrainingData>> data =
-      TrainingData::open(executable->description, *config, pack.output);
-  REQUIRE_OK(data);
-  std::vector<double> losses[2];
-  for (bool onCuda : {false, true}) {
-    configure("check=none;seed=0");
-    StatusOr<std::unique_ptr<Device>> device =
-        onCuda ? createCudaDevice(simulator, 0, "cuda-sim") : createCpuDevice(2);
-    REQUIRE_OK(device);
-    StatusOr<Session> session = Session::create(*executable, **device);
-    REQUIRE_OK(session);
-    REQUIRE_OK(session->initialize(1));
-    StatusOr<StepRunner> runner = StepRunner::create(*session, config->batchTokens);
-    REQUIRE_OK(runner);
-    EXPECT_EQ(runner->microBatches(), 3);
-    StepSums sums = runner->emptySums();
-    REQUIRE_OK(runner->run((*data)->training, 0, 1, 1e-2, sums)); // prepares
-    losses[onCuda].push_back(sums.loss());
-    std::set<int64_t> nodes;
-    constexpr int64_t last = 5;
-    for (int64_t step = 2; step <= last; ++step) {
-      clearCounts();
-      const auto window = static_cast<uint64_t>(step - 1) * runner->windows();
-      REQUIRE_OK(runner->start((*data)->training, window, step, 1e-2));
-      if (onCuda) {
-        EXPECT_EQ(calls()["host_waits"], 0);
-        EXPECT_EQ(calls()["graph_launches"], 1) << "three micro-batches and the update";
-        nodes.insert(calls()["graph_nodes"].get<int64_t>());
-      }
-      while (runner->inFlight() > (step < last ? 1 : 0)) {
-        clearCounts();
-        sums.clear();
-        REQUIRE_OK(runner->finish(sums));
-        losses[onCuda].push_back(sums.loss());
-        if (onCuda)
-          EXPECT_EQ(calls()["host_waits"], 1) << "for the results of the step before";
-      }
-    }
-    if (onCuda)
-      EXPECT_EQ(nodes, std::set<int64_t>{nodesOfAStep(*session, 3)});
-  }
-  ASSERT_EQ(losses[1].size(), 5u);
-  for (size_t step = 0; step < losses[0].size(); ++step)
-    EXPECT_NEAR(losses[1][step] / losses[0][step], 1.0, 1e-3) << "step " << step + 1;
-}
 
 class CudaCounts : public testing::TestWithParam<Model> {
 protected:

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 
 #include <set>
 
@@ -68,6 +69,13 @@ public:
       return status;
     SLUICE_ASSIGN_OR_RETURN(std::vector<ArchivedModule> modules,
                             readModuleArchive(image.bytes, image.target));
+    const Driver &api = context->api();
+    if (api.machineCode && isAssembled(image.target)) {
+      for (const ArchivedModule &module : modules)
+        SLUICE_RETURN_IF_ERROR(
+            api.check(api.machineCode(module.bytes.data(), module.bytes.size()), "reading " + image.target));
+      return failure("kernel image for ", image.target, ": ", context->deviceName, " runs PTX");
+    }
     for (const ArchivedModule &module : modules)
       SLUICE_RETURN_IF_ERROR(context->loadModule(module.bytes, module.kernels));
     return absl::OkStatus();
@@ -112,15 +120,23 @@ public:
   std::vector<std::string> choices() const override { return context->choices; }
 
 private:
-  /// "cuda:sm_80" runs on 8.x with x >= 0; "cuda:compute_80" is PTX, which any later device compiles.
+  static bool isAssembled(const std::string &target) { return absl::StartsWith(target, "cuda:sm_"); }
+
+  /// "cuda:sm_80" runs on 8.x with x >= 0, and so does "cuda:sm_80f"; "cuda:sm_90a" on 9.0 alone;
+  /// "cuda:compute_80" is PTX, which any later device compiles.
   Status checkTarget(const std::string &target) const {
-    const bool assembled = absl::StartsWith(target, "cuda:sm_");
     const bool portable = absl::StartsWith(target, "cuda:compute_");
+    absl::string_view number = absl::string_view(target).substr(target.find('_') + 1);
+    const bool isExact = absl::ConsumeSuffix(&number, "a");
+    if (!isExact)
+      absl::ConsumeSuffix(&number, "f");
     int version = 0;
-    if ((!assembled && !portable) || !absl::SimpleAtoi(target.substr(target.find('_') + 1), &version))
+    if ((!isAssembled(target) && !portable) || !absl::SimpleAtoi(number, &version))
       return badInputError("kernel image for '", target, "': expected cuda:sm_N or cuda:compute_N");
     const int own = 10 * context->major + context->minor;
-    if (assembled ? version / 10 == context->major && version <= own : version <= own)
+    if (isExact               ? version == own
+        : isAssembled(target) ? version / 10 == context->major && version <= own
+                              : version <= own)
       return absl::OkStatus();
     return failure("kernel image for ", target, " does not run on ", context->deviceName,
                    " of compute capability ", context->major, ".", context->minor);

@@ -23,6 +23,8 @@ StatusOr<std::shared_ptr<const Driver>> Driver::open(const std::string &library)
 #undef SLUICE_CUDA_FIND
   driver->explanation = reinterpret_cast<const char *(*)()>(::dlsym(handle, "cudasimMessage"));
   driver->label = reinterpret_cast<void (*)(const char *)>(::dlsym(handle, "cudasimLabel"));
+  driver->machineCode =
+      reinterpret_cast<int (*)(const void *, size_t)>(::dlsym(handle, "cudasimMachineCode"));
   const size_t folder = library.rfind('/');
   driver->blasLibrary = driver->explanation && folder != std::string::npos
                             ? library.substr(0, folder) + "/libsluice_cublaslt_sim.so"

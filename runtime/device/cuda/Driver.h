@@ -60,6 +60,10 @@ public:
   /// Names what is launched from now on, for findings; likewise.
   void (*label)(const char *text) = nullptr;
 
+  /// Tells of machine code for kernels whose PTX is loaded next, so that launches are held to its limits;
+  /// likewise. Where it is set, modules are PTX.
+  int (*machineCode)(const void *image, size_t bytes) = nullptr;
+
   /// The cuBLASLt that belongs to this driver: NVIDIA's, or the stand-in beside the simulated driver.
   std::string blasLibrary;
 

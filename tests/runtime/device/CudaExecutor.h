@@ -64,7 +64,7 @@ class CudaExecutor : public testing::Test {
 protected:
   void SetUp() override {
     simulatorFunction<void()>("cudasimReset")();
-    configure("check=none;seed=0;statistics=0");
+    configure("arch=80;check=none;seed=0;statistics=0");
   }
   static void configure(const char *settings) {
     ASSERT_EQ(simulatorFunction<int(const char *)>("cudasimConfigure")(settings), 0);

@@ -10,24 +10,6 @@
 
 namespace sluice::cudasim {
 
-ArchitectureLimits limitsOf(int architecture) {
-  // CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
-  switch (architecture) {
-  case 75:
-    return {64 * 1024, 64 * 1024, 1024};
-  case 80:
-  case 87:
-    return {163 * 1024, 164 * 1024, 2048};
-  case 86:
-  case 89:
-  case 120:
-  case 121:
-    return {99 * 1024, 100 * 1024, 1536};
-  default: // 90, 100, 103, 110
-    return {227 * 1024, 228 * 1024, 2048};
-  }
-}
-
 Device &Device::get() {
   // Never destroyed: a program may call the driver while it ends.
   static Device *device = new Device;
@@ -75,6 +57,7 @@ void Device::reset() {
   events.clear();
   streams.clear();
   modules.clear();
+  described.clear();
   pinned.clear();
   defaultStream = {};
   deviceMemory.reset();
@@ -128,11 +111,27 @@ CUresult Device::loadModule(const char *image, CUmodule *result) {
       giveBack();
       return fail(CUDA_ERROR_INVALID_PTX, std::string(kernel.status().message()));
     }
-    loaded->functions[function.name].kernel = *kernel;
+    CUfunc_st &made = loaded->functions[function.name];
+    made.kernel = *kernel;
+    // The cubin of these kernels, not that of a later module with the same names.
+    if (auto known = described.extract(function.name))
+      made.assembled = std::move(known.mapped());
+    // Without opting in a block has 48 KiB, static and dynamic.
+    made.dynamicShared -= static_cast<int>(std::min<uint64_t>(staticShared(made), 48 * 1024));
   }
   loaded->ptxVersion = static_cast<int>(std::strtod(parsed->version.c_str(), nullptr) * 10 + 0.5);
   *result = loaded.get();
   modules[*result] = std::move(loaded);
+  return CUDA_SUCCESS;
+}
+
+CUresult Device::describeKernels(std::string_view cubin) {
+  StatusOr<std::vector<cuda::KernelResources>> kernels = cuda::readCubin(cubin, "a kernel image");
+  if (!kernels.ok())
+    return fail(CUDA_ERROR_INVALID_IMAGE, std::string(kernels.status().message()));
+  // The first that fits counts, as it does for a driver that runs machine code.
+  for (cuda::KernelResources &kernel : *kernels)
+    described.try_emplace(kernel.name, kernel);
   return CUDA_SUCCESS;
 }
 

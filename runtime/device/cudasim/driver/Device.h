@@ -3,6 +3,8 @@
 #pragma once
 
 #include "runtime/abi/CudaDriver.h"
+#include "runtime/device/cuda/Cubin.h"
+#include "runtime/device/cudasim/driver/Limits.h"
 #include "runtime/device/cudasim/driver/Work.h"
 #include "runtime/device/cudasim/execute/Grid.h"
 
@@ -14,6 +16,8 @@
 
 struct CUfunc_st {
   std::shared_ptr<const sluice::cudasim::Kernel> kernel;
+  /// What the kernel takes as machine code of this architecture; empty where only its PTX is known.
+  std::optional<sluice::cuda::KernelResources> assembled;
   int dynamicShared = 48 * 1024; // allowed; more is asked for by an attribute
 };
 
@@ -52,14 +56,6 @@ struct CallCounts {
   uint64_t hostWaits = 0, graphLaunches = 0, graphNodes = 0;
 };
 
-/// The limits of an architecture.
-struct ArchitectureLimits {
-  int maximumShared;     // of a block, when asked for
-  int sharedOfProcessor; // of a multiprocessor
-  int threadsOfProcessor;
-};
-ArchitectureLimits limitsOf(int architecture);
-
 class Device {
 public:
   /// The device of this process, with the settings of the environment.
@@ -83,6 +79,12 @@ public:
 
   DeviceMemory &memory() { return *deviceMemory; }
   CUresult loadModule(const char *image, CUmodule *module);
+  /// Takes note of what a cubin says of kernels whose PTX is loaded next.
+  CUresult describeKernels(std::string_view cubin);
+  /// Static shared memory of a block, as machine code if that is known.
+  uint64_t staticShared(const CUfunc_st &function) const;
+  /// Threads that a block may have: by launch bounds and registers.
+  int maximumThreads(const CUfunc_st &function) const;
   CUresult unloadModule(CUmodule module);
   CUresult launch(CUfunction function, LaunchRequest request, CUstream stream);
 
@@ -110,9 +112,11 @@ public:
 
 private:
   Device();
-  std::string launchFault(const CUfunc_st &function, const LaunchRequest &request) const;
+  /// What is wrong with a launch, and in `error` the driver's code for it.
+  std::string launchFault(const CUfunc_st &function, const LaunchRequest &request, CUresult &error) const;
   CUresult runLaunch(const LaunchRequest &request);
 
+  std::map<std::string, cuda::KernelResources> described; // by kernel, until its PTX is loaded
   std::unique_ptr<DeviceMemory> deviceMemory;
   std::unique_ptr<ThreadPool> pool;
 };

@@ -26,7 +26,33 @@ CUresult faultResult(Fault fault) {
 
 } // namespace
 
-std::string Device::launchFault(const CUfunc_st &function, const LaunchRequest &request) const {
+uint64_t Device::staticShared(const CUfunc_st &function) const {
+  if (!function.assembled)
+    return function.kernel->sharedBytes;
+  const int64_t own = function.assembled->sharedBytes - limitsOf(settings.architecture).systemShared;
+  return static_cast<uint64_t>(std::max<int64_t>(own, 0));
+}
+
+int Device::maximumThreads(const CUfunc_st &function) const {
+  uint64_t most = 1024;
+  const auto bound = [&most](uint64_t threads) {
+    if (threads != 0)
+      most = std::min(most, threads);
+  };
+  const Kernel &kernel = *function.kernel;
+  bound(uint64_t{kernel.maxThreads[0]} * kernel.maxThreads[1] * kernel.maxThreads[2]);
+  if (function.assembled) {
+    bound(static_cast<uint64_t>(function.assembled->maxThreads));
+    const auto registers = static_cast<uint64_t>(function.assembled->registers);
+    while (most > 32 && registersOfBlock(registers, most) > kRegistersOfBlock)
+      most = (most - 1) / 32 * 32;
+  }
+  return static_cast<int>(most);
+}
+
+std::string Device::launchFault(const CUfunc_st &function, const LaunchRequest &request,
+                                CUresult &error) const {
+  error = CUDA_ERROR_INVALID_VALUE;
   const Kernel &kernel = *request.kernel;
   constexpr uint32_t kGridLimit[3] = {0x7fffffff, 65535, 65535}, kBlockLimit[3] = {1024, 1024, 64};
   uint64_t threads = 1, allowed = 1;
@@ -44,23 +70,35 @@ std::string Device::launchFault(const CUfunc_st &function, const LaunchRequest &
   }
   if (threads > 1024)
     return absl::StrFormat("expected at most 1024 threads a block, found %d", threads);
+  if (function.assembled && function.assembled->maxThreads != 0)
+    allowed = static_cast<uint64_t>(function.assembled->maxThreads);
   if (allowed != 0 && threads > allowed)
     return absl::StrFormat("the kernel is compiled for at most %d threads a block, found %d", allowed,
                            threads);
+  if (function.assembled) {
+    const auto registers = static_cast<uint64_t>(function.assembled->registers);
+    if (const uint64_t taken = registersOfBlock(registers, threads); taken > kRegistersOfBlock) {
+      error = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+      return absl::StrFormat("expected a block to take at most %d registers, found %d: %d threads of %d "
+                             "registers; at most %d threads fit",
+                             kRegistersOfBlock, taken, threads, registers, maximumThreads(function));
+    }
+  }
   const uint64_t opted = static_cast<uint64_t>(limitsOf(settings.architecture).maximumShared);
   if (request.dynamicSharedBytes > static_cast<uint64_t>(function.dynamicShared))
     return absl::StrFormat(
         "expected at most %d bytes of dynamic shared memory (cuFuncSetAttribute raises it), found %d",
         function.dynamicShared, request.dynamicSharedBytes);
-  if (kernel.sharedBytes + uint64_t(request.dynamicSharedBytes) > opted)
+  if (const uint64_t own = staticShared(function); own + request.dynamicSharedBytes > opted)
     return absl::StrFormat("expected at most %d bytes of shared memory, found %d static and %d dynamic",
-                           opted, kernel.sharedBytes, request.dynamicSharedBytes);
+                           opted, own, request.dynamicSharedBytes);
   return {};
 }
 
 CUresult Device::launch(CUfunction function, LaunchRequest request, CUstream target) {
   request.label = label;
-  const std::string fault = launchFault(*function, request);
+  CUresult error = CUDA_SUCCESS;
+  const std::string fault = launchFault(*function, request, error);
   if (!fault.empty()) {
     if (settings.checks.has(Check::Launch)) {
       Finding finding;
@@ -70,7 +108,7 @@ CUresult Device::launch(CUfunction function, LaunchRequest request, CUstream tar
       finding.message = fault;
       findings.add(std::move(finding));
     }
-    return fail(CUDA_ERROR_INVALID_VALUE, "kernel '" + request.kernel->name + "': " + fault);
+    return fail(error, "kernel '" + request.kernel->name + "': " + fault);
   }
   return enqueue(target, [this, request = std::move(request)] { return runLaunch(request); });
 }

@@ -71,23 +71,24 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfuncti
     if (!value || !function)
       return device.fail(CUDA_ERROR_INVALID_VALUE, "cuFuncGetAttribute: an argument is missing");
     const Kernel &kernel = *function->kernel;
-    const uint32_t bound = kernel.maxThreads[0] * kernel.maxThreads[1] * kernel.maxThreads[2];
     switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-      *value = bound != 0 ? static_cast<int>(bound) : 1024;
+      *value = device.maximumThreads(*function);
       break;
     case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
-      *value = static_cast<int>(kernel.sharedBytes);
+      *value = static_cast<int>(device.staticShared(*function));
       break;
     case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
       *value = 0;
       break;
     case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
-      *value = static_cast<int>(kernel.localBytes);
+      *value = function->assembled ? static_cast<int>(function->assembled->localBytes)
+                                   : static_cast<int>(kernel.localBytes);
       break;
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
-      // Registers named in the PTX; the hardware's number is known to ptxas only.
-      *value = static_cast<int>(std::min<uint32_t>(kernel.registers, 255));
+      // Without a cubin the registers that the PTX names, which the assembler would share.
+      *value = function->assembled ? static_cast<int>(function->assembled->registers)
+                                   : static_cast<int>(std::min<uint32_t>(kernel.registers, 255));
       break;
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
       *value = device.settings.architecture;
@@ -107,7 +108,7 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
     if (!function || attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
       return device.fail(CUDA_ERROR_INVALID_VALUE, "only the maximum of dynamic shared memory can be set");
     const int most = limitsOf(device.settings.architecture).maximumShared -
-                     static_cast<int>(function->kernel->sharedBytes);
+                     static_cast<int>(device.staticShared(*function));
     if (value < 0 || value > most)
       return device.fail(
           CUDA_ERROR_INVALID_VALUE,

@@ -73,6 +73,14 @@ void cudasimClearStatistics() {
   device.calls = {};
 }
 
+int cudasimMachineCode(const void *image, size_t bytes) {
+  return withDevice([&](Device &device) {
+    if (!image)
+      return device.fail(CUDA_ERROR_INVALID_VALUE, "cudasimMachineCode: no image");
+    return device.describeKernels({static_cast<const char *>(image), bytes});
+  });
+}
+
 void *cudasimHostAddress(unsigned long long address, size_t bytes, int writes) {
   Device &device = Device::get();
   std::lock_guard lock(device.mutex);

@@ -28,6 +28,11 @@ const char *cudasimStatistics();
 const char *cudasimCalls();
 void cudasimClearStatistics();
 
+/// Machine code (a cubin) for the device's architecture of kernels whose PTX is loaded next. It is not run:
+/// its registers, shared memory and launch bounds count in the limits of launches and are what
+/// cuFuncGetAttribute says. Returns 0, or an error with the reason in cudasimMessage().
+int cudasimMachineCode(const void *image, size_t bytes);
+
 /// For stand-ins of libraries. The host's address of a range of device memory, null unless it lies inside one
 /// live allocation; `writes` counts its bytes as written.
 void *cudasimHostAddress(unsigned long long address, size_t bytes, int writes);
