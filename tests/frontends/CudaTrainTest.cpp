@@ -2,12 +2,13 @@
 // twenty that go their own way, and the same bits whatever the order of blocks.
 #include "tests/frontends/CudaModels.h"
 
-#include "codegen/cuda/Nvrtc.h"
+#include "codegen/cuda/Images.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/device/cuda/Cubin.h"
 #include "runtime/device/cuda/CudaDevice.h"
 #include "runtime/device/cuda/ModuleArchive.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <regex>
@@ -150,37 +151,58 @@ TEST_P(CudaTrain, EachStepFromTheCpusStateAndTwentyOnItsOwn) {
   EXPECT_EQ(choices > 0, std::string(GetParam().name).find("Moe") == 0);
 }
 
-/// Generated kernels and the library, for every architecture that a tier may declare.
+/// Of one target's image: no kernel spills, and each can be launched.
+void expectNoSpills(const std::string &target, std::string_view image,
+                    const std::vector<std::string> &names) {
+  StatusOr<std::vector<cuda::ArchivedModule>> modules = cuda::readModuleArchive(image, target);
+  REQUIRE_OK(modules);
+  std::set<std::string> seen;
+  for (const cuda::ArchivedModule &module : *modules) {
+    StatusOr<std::vector<cuda::KernelResources>> kernels = cuda::readCubin(module.bytes, target);
+    REQUIRE_OK(kernels);
+    EXPECT_EQ(kernels->size(), module.kernels.size());
+    for (const cuda::KernelResources &kernel : *kernels) {
+      EXPECT_TRUE(seen.insert(kernel.name).second) << kernel.name;
+      EXPECT_EQ(kernel.localBytes, 0) << target << " " << kernel.name;
+      EXPECT_EQ(kernel.spills, 0) << target << " " << kernel.name;
+      // What a thread may have, and a block of the kernel's own bound beside it.
+      EXPECT_GE(kernel.registers, 8) << target << " " << kernel.name;
+      EXPECT_LE(kernel.registers * std::max<int64_t>(kernel.maxThreads, 256), 65536)
+          << target << " " << kernel.name;
+      EXPECT_LE(kernel.sharedBytes, 48 * 1024) << target << " " << kernel.name;
+    }
+  }
+  EXPECT_EQ(seen, std::set<std::string>(names.begin(), names.end()));
+  EXPECT_GT(seen.size(), 40u);
+}
+
+const std::vector<std::string> everyArchitecture = {"cuda:sm_80", "cuda:sm_90a", "cuda:sm_100"};
+
+/// Generated kernels and what such a model needs of the library, for every architecture that a tier may
+/// declare.
 TEST_P(CudaTrain, NoKernelSpills) {
-  StatusOr<Executable> made = compileModel(GetParam(), {"cuda:sm_80", "cuda:sm_90a", "cuda:sm_100"});
+  StatusOr<Executable> made = compileModel(GetParam(), everyArchitecture);
   REQUIRE_OK(made);
   size_t targets = 0;
-  for (const KernelImageDescription &image : made->description.kernels) {
-    if (image.target.rfind("cuda:sm_", 0) != 0)
-      continue;
-    ++targets;
-    StatusOr<std::vector<cuda::ArchivedModule>> modules = cuda::readModuleArchive(image.image, image.target);
-    REQUIRE_OK(modules);
-    std::set<std::string> seen;
-    for (const cuda::ArchivedModule &module : *modules) {
-      StatusOr<std::vector<cuda::KernelResources>> kernels = cuda::readCubin(module.bytes, image.target);
-      REQUIRE_OK(kernels);
-      EXPECT_EQ(kernels->size(), module.kernels.size());
-      for (const cuda::KernelResources &kernel : *kernels) {
-        EXPECT_TRUE(seen.insert(kernel.name).second) << kernel.name;
-        EXPECT_EQ(kernel.localBytes, 0) << image.target << " " << kernel.name;
-        EXPECT_EQ(kernel.spills, 0) << image.target << " " << kernel.name;
-        // What a thread may have, and a block of the kernel's own bound beside it.
-        EXPECT_GE(kernel.registers, 8) << image.target << " " << kernel.name;
-        EXPECT_LE(kernel.registers * std::max<int64_t>(kernel.maxThreads, 256), 65536)
-            << image.target << " " << kernel.name;
-        EXPECT_LE(kernel.sharedBytes, 48 * 1024) << image.target << " " << kernel.name;
-      }
+  for (const KernelImageDescription &image : made->description.kernels)
+    if (image.target.rfind("cuda:sm_", 0) == 0) {
+      ++targets;
+      expectNoSpills(image.target, image.image, image.kernels);
     }
-    EXPECT_EQ(seen, std::set<std::string>(image.kernels.begin(), image.kernels.end()));
-    EXPECT_GT(seen.size(), 40u);
+  EXPECT_EQ(targets, everyArchitecture.size());
+}
+
+/// The whole library, kernels of masks too.
+TEST(CudaLibrary, NoKernelSpills) {
+  StatusOr<std::vector<cuda::CudaImage>> images = cuda::compileImages({}, everyArchitecture);
+  REQUIRE_OK(images);
+  ASSERT_EQ(images->size(), everyArchitecture.size() + 1); // and PTX
+  for (size_t i = 0; i < everyArchitecture.size(); ++i) {
+    const cuda::CudaImage &image = (*images)[i];
+    EXPECT_EQ(image.target, everyArchitecture[i]);
+    expectNoSpills(image.target, image.image, image.kernels);
+    EXPECT_NE(std::find(image.kernels.begin(), image.kernels.end(), "prune_groups"), image.kernels.end());
   }
-  EXPECT_EQ(targets, 3u);
 }
 
 TEST(CudaGenerated, ABarrierOfAGeneratedKernelIsNeeded) {
