@@ -92,6 +92,13 @@ Status CudaProgram::enqueue() {
   return absl::OkStatus();
 }
 
+size_t CudaProgram::launches() const {
+  size_t count = 0;
+  for (const std::vector<ReadyLaunch> &command : commands)
+    count += command.size();
+  return count;
+}
+
 Status CudaProgram::execute() {
   SLUICE_RETURN_IF_ERROR(context->enter());
   if (context->runsCommandsAlone())

@@ -30,6 +30,8 @@ public:
   /// Puts all commands into the stream, or into the graph that it captures. Where the context runs commands
   /// alone, waits for each, and an error names it.
   Status enqueue();
+  /// Kernels and products that this launches.
+  size_t launches() const;
 
 private:
   Status add(size_t index, Launch &launch);

@@ -19,8 +19,8 @@ StatusOr<std::unique_ptr<CudaSequence>> CudaSequence::create(std::shared_ptr<Con
   std::memset(sequence->memory, 0, size);
   SLUICE_RETURN_IF_ERROR(
       api.check(api.eventCreate(&sequence->finished, CU_EVENT_DISABLE_TIMING), "creating a CUDA event"));
-  if (!sequence->context->runsCommandsAlone())
-    SLUICE_RETURN_IF_ERROR(sequence->graph.capture([&] { return sequence->enqueue(); }));
+  if (!sequence->context->runsCommandsAlone() && sequence->nodes() <= maximumNodes)
+    SLUICE_RETURN_IF_ERROR(sequence->graph.capture([&] { return sequence->enqueue(/*isRecording=*/true); }));
   return sequence;
 }
 
@@ -33,11 +33,19 @@ CudaSequence::~CudaSequence() {
     context->api().hostFree(memory);
 }
 
-Status CudaSequence::enqueue() {
+size_t CudaSequence::nodes() const {
+  size_t count = 1; // the copy of the damage flag
+  for (const SequenceStep &step : steps)
+    count += step.kind == SequenceStep::Kind::Run ? static_cast<CudaProgram *>(step.program)->launches() : 1;
+  return count;
+}
+
+Status CudaSequence::enqueue(bool isRecording) {
   const Driver &api = context->api();
   for (const SequenceStep &step : steps) {
     if (step.kind == SequenceStep::Kind::Run) {
-      SLUICE_RETURN_IF_ERROR(static_cast<CudaProgram *>(step.program)->enqueue());
+      auto *program = static_cast<CudaProgram *>(step.program);
+      SLUICE_RETURN_IF_ERROR(isRecording ? program->enqueue() : program->execute());
       continue;
     }
     if (step.size == 0)
@@ -53,11 +61,7 @@ Status CudaSequence::enqueue() {
 
 Status CudaSequence::run() {
   SLUICE_RETURN_IF_ERROR(context->enter());
-  if (context->runsCommandsAlone()) {
-    SLUICE_RETURN_IF_ERROR(enqueue());
-  } else {
-    SLUICE_RETURN_IF_ERROR(graph.launch());
-  }
+  SLUICE_RETURN_IF_ERROR(graph.isCaptured() ? graph.launch() : enqueue(/*isRecording=*/false));
   context->setLast(running, /*isCommand=*/false);
   const Driver &api = context->api();
   return api.check(api.eventRecord(finished, context->stream), "recording a CUDA event");

@@ -1,4 +1,4 @@
-// Copies and programs as one CUDA graph.
+// Copies and programs as one CUDA graph, or as one a program where that graph would be very large.
 #pragma once
 
 #include "runtime/device/Sequence.h"
@@ -10,6 +10,11 @@ namespace sluice::cuda {
 /// each run says that it has ended.
 class CudaSequence final : public DeviceSequence {
 public:
+  /// Nodes of a graph beyond which a sequence is no graph: instantiated nodes take memory of host and device,
+  /// of the order of a kilobyte each (not measured), and a step of hundreds of micro-batches holds the same
+  /// commands as often. Copies and the programs' own graphs then go into the stream one after the other.
+  static constexpr size_t maximumNodes = 65536;
+
   /// Records the steps. Errors (failure): no pinned memory; the driver refuses the capture.
   static StatusOr<std::unique_ptr<CudaSequence>> create(std::shared_ptr<Context> context, std::string name,
                                                         absl::Span<const SequenceStep> steps,
@@ -23,7 +28,9 @@ private:
   CudaSequence(std::shared_ptr<Context> context, std::string name, absl::Span<const SequenceStep> steps)
       : context(std::move(context)), name(std::move(name)), running(concat("running ", this->name)),
         steps(steps.begin(), steps.end()), graph(this->context, this->name) {}
-  Status enqueue();
+  size_t nodes() const;
+  /// Puts the steps into the stream, programs as their launches if it records them, else as they execute.
+  Status enqueue(bool isRecording);
 
   std::shared_ptr<Context> context;
   std::string name, running;

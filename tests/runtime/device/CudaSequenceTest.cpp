@@ -84,6 +84,33 @@ TEST_F(CudaExecutor, ASequenceIsOneGraphAndWaitsForNothing) {
   EXPECT_EQ(calls.streamWaits, 0);
 }
 
+TEST_F(CudaExecutor, AVeryLongSequenceIsAGraphAProgram) {
+  StatusOr<std::unique_ptr<Device>> device = deviceWith(count);
+  ASSERT_TRUE(device.ok()) << device.status();
+  loadLibrary(**device);
+  TwoInFlight two;
+  ASSERT_TRUE(two.create(**device).ok());
+  for (size_t copies : {65534u, 65535u}) { // with the program and the flag two nodes more
+    std::vector<SequenceStep> steps(copies, {Kind::CopyIn, nullptr, two.memory.get(), 0, 16, 0});
+    steps.push_back({Kind::Run, two.program.get()});
+    auto sequence = (*device)->createSequence("a test", steps, 16);
+    ASSERT_TRUE(sequence.ok()) << sequence.status();
+    calls = {};
+    const int32_t values[4] = {1, 2, 3, static_cast<int32_t>(copies)};
+    for (int run = 0; run < 2; ++run) {
+      std::memcpy((*sequence)->room(), values, 16);
+      ASSERT_TRUE((*sequence)->run().ok());
+      EXPECT_EQ(calls.streamWaits, 0);
+      ASSERT_TRUE((*sequence)->wait().ok());
+    }
+    int32_t last = 0;
+    ASSERT_TRUE(two.memory->read(76, &last, 4).ok());
+    EXPECT_EQ(last, values[3]);
+    EXPECT_EQ(calls.graphs, 2) << "of all, or of the program";
+    EXPECT_EQ(calls.copies > 100, copies == 65535) << "inside the graph, or beside it";
+  }
+}
+
 TEST_F(CudaExecutor, EveryEventAndWaitOfASequenceIsNeeded) {
   struct Case {
     const char *name;

@@ -36,7 +36,7 @@ public:
 private:
   bool natural = true; // oldest first
   std::mt19937_64 random;
-  std::vector<OperationRef> waiting;
+  std::deque<OperationRef> waiting; // the oldest, which most often is next, leaves the front
 };
 
 } // namespace sluice::cudasim
