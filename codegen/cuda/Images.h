@@ -4,6 +4,9 @@
 
 #include "codegen/cuda/Nvrtc.h"
 
+#include <optional>
+#include <set>
+
 namespace sluice::cuda {
 
 struct CudaImage {
@@ -13,14 +16,13 @@ struct CudaImage {
   std::vector<std::string> kernels;
 };
 
-/// Which part of the library a model needs: masks' own kernels take longer to compile than all the others.
-enum class Library { Whole, WithoutMasks };
-
 /// Compiles the library of command kinds and `generated` (further units, may be empty) for every architecture
-/// of `targets` ("cuda:sm_80") and once to PTX for the lowest of them, on all cores. Errors: a target that is
-/// not cuda:sm_N (usage); no NVRTC; NVRTC's log.
-StatusOr<std::vector<CudaImage>> compileImages(const std::vector<TranslationUnit> &generated,
-                                               const std::vector<std::string> &targets,
-                                               Library library = Library::Whole);
+/// of `targets` ("cuda:sm_80") and once to PTX for the lowest of them, on all cores. Of the library only the
+/// kernels named in `launched`, where it is given; each is compiled by itself, so that the cache on disk
+/// serves every model that launches it. Errors: a target that is not cuda:sm_N (usage); no NVRTC; NVRTC's
+/// log.
+StatusOr<std::vector<CudaImage>>
+compileImages(const std::vector<TranslationUnit> &generated, const std::vector<std::string> &targets,
+              const std::optional<std::set<std::string>> &launched = std::nullopt);
 
 } // namespace sluice::cuda

@@ -5,8 +5,10 @@
 #include "codegen/cuda/Images.h"
 #include "codegen/package/Describe.h"
 #include "dialects/plan/Plan.h"
+#include "runtime/device/cuda/LaunchPlan.h"
 
 #include <map>
+#include <set>
 
 namespace sluice {
 namespace {
@@ -24,7 +26,24 @@ std::map<std::string, KernelOp> kernelsOf(mlir::ModuleOp planned) {
   return kernels;
 }
 
-/// The kernels as CUDA C++, compiled with the library of command kinds for every target.
+/// The kernels that the programs launch on CUDA. Error: a command that the CUDA device cannot run.
+StatusOr<std::set<std::string>> launchedKernels(const ExecutableDescription &description) {
+  std::vector<uint64_t> arenas;
+  arenas.reserve(description.arenas.size());
+  for (const ArenaDescription &arena : description.arenas)
+    arenas.push_back(arena.bytes);
+  std::set<std::string> kernels;
+  for (const EntryPoint &entry : description.entries) {
+    SLUICE_ASSIGN_OR_RETURN(std::vector<cuda::CommandLaunches> planned,
+                            cuda::planLaunches(entry.commands, arenas));
+    for (const cuda::CommandLaunches &command : planned)
+      for (const cuda::Launch &launch : command.launches)
+        kernels.insert(launch.kernel);
+  }
+  return kernels;
+}
+
+/// The kernels as CUDA C++, compiled for every target with those of the library that the programs launch.
 Status addCudaImages(const std::vector<NamedKernel> &kernels, const CompileOptions &options,
                      ExecutableDescription &description) {
   if (options.cudaTargets.empty())
@@ -37,12 +56,9 @@ Status addCudaImages(const std::vector<NamedKernel> &kernels, const CompileOptio
                      "' could not be written as CUDA C++; see the messages above");
     units.push_back(std::move(*unit));
   }
-  bool masks = false;
-  for (const StateTensor &tensor : description.tensors)
-    masks |= tensor.place.type == ElementType::U8;
+  SLUICE_ASSIGN_OR_RETURN(const std::set<std::string> launched, launchedKernels(description));
   SLUICE_ASSIGN_OR_RETURN(std::vector<cuda::CudaImage> images,
-                          cuda::compileImages(units, options.cudaTargets,
-                                              masks ? cuda::Library::Whole : cuda::Library::WithoutMasks));
+                          cuda::compileImages(units, options.cudaTargets, launched));
   description.targets.push_back("cuda");
   for (cuda::CudaImage &image : images)
     description.kernels.push_back(

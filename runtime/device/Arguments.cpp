@@ -26,6 +26,12 @@ void Arguments::fail(const std::string &rule) {
                           "; the executable is damaged or was made by another version, compile it again");
 }
 
+void Arguments::supported(bool kept, std::string_view limit) {
+  if (!kept && first.ok())
+    first = failure("command ", context.command.kind, " of '", context.command.origin, "': ", limit,
+                    "; use --device cpu");
+}
+
 void Arguments::require(bool holds, std::string_view rule) {
   if (!holds)
     fail(std::string(rule));

@@ -70,6 +70,8 @@ public:
   /// value than 0 or "".
   void unsupported(std::initializer_list<std::string_view> names);
 
+  /// Records an error that the device's kernel has this limit unless it is kept.
+  void supported(bool kept, std::string_view limit);
   /// Records an error naming the rule unless it holds.
   void require(bool holds, std::string_view rule);
   /// The tensor has exactly this shape.

@@ -96,7 +96,7 @@ TEST_F(CommandLineCudaTest, KernelsAreShownWithWhatTheyNeed) {
   const std::string text = good("sluice-run inspect cuda.slx --kernels").out;
   for (const char *part :
        {"cuda:sm_80", "registers", "spills", "  attention_forward", "  experts_up", "<= 256",
-        "accumulate: ", " launches", "FLOPs", "2 attention_forward, tokens x heads/4 blocks of 128: 128",
+        "accumulate: ", " launches", "FLOPs", "2 attention_forward_32, tokens x heads/4 blocks of 128: 128",
         " gemm or cuBLASLt, columns/64 x rows/64 blocks of 256: ", "routed rows/64 + experts blocks of 256: ",
         " adamw, min(elements/1024, 4096) blocks of 256: "})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
@@ -127,6 +127,8 @@ TEST_F(CommandLineCudaTest, EveryCommandConformsWithTheCpu) {
 TEST_F(CommandLineCudaTest, WhatCannotRunIsRefused) {
   bad("sluice-run train moe.slx --out none" + cuda, 2,
       {"holds no kernels for cuda-sim", "--target cuda:sm_80"});
+  bad("sluice compile moe.yaml --target cuda:sm_80 -o wide.slx --set model.width=640 --set model.heads=2", 1,
+      {"attention_forward of 'layers.0.attn'", "head_dim and value_dim must be at most 256", "--device cpu"});
   ::setenv("SLUICE_CUDASIM", "memory=1048576", 1);
   bad("sluice-run train cuda.slx --out small" + cuda, 2,
       {"on cuda-sim: expected a plan of at most", "(available memory)", "arena", "activations", "workspace",

@@ -24,6 +24,7 @@ __device__ inline int64 fixedLog2(uint64 x) {
   const int exponent = 63 - __clzll((int64)x);
   uint64 mantissa = x << (63 - exponent);
   int64 value = exponent;
+#pragma unroll 1 // three logarithms of 32 squares each would be most of a kernel
   for (int bit = 0; bit < 32; ++bit) {
     const uint64 square = __umul64hi(mantissa, mantissa);
     const bool atLeastTwo = square >> 63 != 0;
@@ -86,20 +87,24 @@ __device__ inline void blockSelect(uint32 units, int64 count, Wanted wanted, Key
   const uint32 piece = (units + blockDim.x - 1) / blockDim.x, begin = min(piece * threadIdx.x, units),
                end = min(begin + piece, units);
   uint32 equal = 0;
-  for (uint32 unit = begin; unit < end; ++unit)
-    if (wanted(unit))
-      equal += key(unit) == prefix;
-  before[threadIdx.x] = equal;
-  __syncthreads();
   int64 rank = 0;
-  for (int i = 0; i < (int)threadIdx.x; ++i)
-    rank += before[i];
-  for (uint32 unit = begin; unit < end; ++unit)
-    if (wanted(unit)) {
-      const uint64 own = key(unit);
-      if (own < prefix || (own == prefix && rank++ < left))
-        take(unit);
-    }
+#pragma unroll 1 // the keys' code once for both passes: count the equal ones, then take
+  for (int pass = 0; pass < 2; ++pass) {
+    for (uint32 unit = begin; unit < end; ++unit)
+      if (wanted(unit)) {
+        const uint64 own = key(unit);
+        if (pass == 0)
+          equal += own == prefix;
+        else if (own < prefix || (own == prefix && rank++ < left))
+          take(unit);
+      }
+    if (pass > 0)
+      return;
+    before[threadIdx.x] = equal;
+    __syncthreads();
+    for (int i = 0; i < (int)threadIdx.x; ++i)
+      rank += before[i];
+  }
 }
 
 /// The same for the few units of one group, by one thread.

@@ -1,6 +1,7 @@
 // Attention, one warp a row, no matrix of scores in memory. Forward: the online softmax of Milakov and Gimelshein 2018 over
 // blocks of 32 keys. Backward: scores are recomputed from the logsumexp; dq by rows of queries, dk and dv by rows of keys, so
-// that every sum has one owner and one order.
+// that every sum has one owner and one order. The number in a kernel's name is the widest row of a head that it takes: registers
+// are for rows as they are.
 #include "Reduce.cuh"
 
 struct AttentionShape {
@@ -77,19 +78,6 @@ struct AttentionRow {
   }
 };
 
-/// Calls body.template run<parts>() with the fewest parts that hold a row: registers are for rows as they are.
-template <typename Body> __device__ inline void withParts(const AttentionShape &shape, const Body &body) {
-  const int width = max(shape.headDim, shape.valueDim);
-  if (width <= 32)
-    body.template run<1>();
-  else if (width <= 64)
-    body.template run<2>();
-  else if (width <= 128)
-    body.template run<4>();
-  else
-    body.template run<8>();
-}
-
 struct ForwardRow {
   const AttentionShape &shape;
   AttentionRow row;
@@ -122,11 +110,24 @@ struct ForwardRow {
   }
 };
 
-extern "C" __global__ void attention_forward(float *out, float *lse, const float *q, const float *k, const float *v,
-                                             AttentionShape shape) {
+template <int parts>
+__device__ inline void attentionForward(float *out, float *lse, const float *q, const float *k, const float *v,
+                                        const AttentionShape &shape) {
   const AttentionRow row(shape, shape.heads);
   if (row.valid)
-    withParts(shape, ForwardRow{shape, row, out, lse, q, k, v});
+    ForwardRow{shape, row, out, lse, q, k, v}.run<parts>();
+}
+extern "C" __global__ void attention_forward_32(float *out, float *lse, const float *q, const float *k, const float *v, AttentionShape shape) {
+  attentionForward<1>(out, lse, q, k, v, shape);
+}
+extern "C" __global__ void attention_forward_64(float *out, float *lse, const float *q, const float *k, const float *v, AttentionShape shape) {
+  attentionForward<2>(out, lse, q, k, v, shape);
+}
+extern "C" __global__ void attention_forward_128(float *out, float *lse, const float *q, const float *k, const float *v, AttentionShape shape) {
+  attentionForward<4>(out, lse, q, k, v, shape);
+}
+extern "C" __global__ void attention_forward_256(float *out, float *lse, const float *q, const float *k, const float *v, AttentionShape shape) {
+  attentionForward<8>(out, lse, q, k, v, shape);
 }
 
 /// What both halves of the backward read.
@@ -177,12 +178,25 @@ struct BackwardQueryRow {
 };
 
 /// dq and inner[row] = dout . out, one query a warp.
-extern "C" __global__ void attention_backward_queries(float *dq, float *inner, const float *q, const float *k, const float *v,
-                                                      const float *out, const float *lse, const float *dout,
-                                                      AttentionShape shape) {
+template <int parts>
+__device__ inline void attentionBackwardQueries(float *dq, float *inner, const float *q, const float *k, const float *v,
+                                                const float *out, const float *lse, const float *dout,
+                                                const AttentionShape &shape) {
   const AttentionRow row(shape, shape.heads);
   if (row.valid)
-    withParts(shape, BackwardQueryRow{{shape, row, q, k, v, lse, dout}, dq, inner, out});
+    BackwardQueryRow{{shape, row, q, k, v, lse, dout}, dq, inner, out}.run<parts>();
+}
+extern "C" __global__ void attention_backward_queries_32(float *dq, float *inner, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, AttentionShape shape) {
+  attentionBackwardQueries<1>(dq, inner, q, k, v, out, lse, dout, shape);
+}
+extern "C" __global__ void attention_backward_queries_64(float *dq, float *inner, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, AttentionShape shape) {
+  attentionBackwardQueries<2>(dq, inner, q, k, v, out, lse, dout, shape);
+}
+extern "C" __global__ void attention_backward_queries_128(float *dq, float *inner, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, AttentionShape shape) {
+  attentionBackwardQueries<4>(dq, inner, q, k, v, out, lse, dout, shape);
+}
+extern "C" __global__ void attention_backward_queries_256(float *dq, float *inner, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, AttentionShape shape) {
+  attentionBackwardQueries<8>(dq, inner, q, k, v, out, lse, dout, shape);
 }
 
 struct BackwardKeyRow {
@@ -212,12 +226,25 @@ struct BackwardKeyRow {
 };
 
 /// dk and dv, one key a warp; the query heads that read it come in increasing order.
-extern "C" __global__ void attention_backward_keys(float *dk, float *dv, const float *q, const float *k, const float *v,
-                                                   const float *lse, const float *dout, const float *inner,
-                                                   AttentionShape shape) {
+template <int parts>
+__device__ inline void attentionBackwardKeys(float *dk, float *dv, const float *q, const float *k, const float *v,
+                                             const float *lse, const float *dout, const float *inner,
+                                             const AttentionShape &shape) {
   const AttentionRow row(shape, shape.keyHeads);
   if (row.valid)
-    withParts(shape, BackwardKeyRow{{shape, row, q, k, v, lse, dout}, dk, dv, inner});
+    BackwardKeyRow{{shape, row, q, k, v, lse, dout}, dk, dv, inner}.run<parts>();
+}
+extern "C" __global__ void attention_backward_keys_32(float *dk, float *dv, const float *q, const float *k, const float *v, const float *lse, const float *dout, const float *inner, AttentionShape shape) {
+  attentionBackwardKeys<1>(dk, dv, q, k, v, lse, dout, inner, shape);
+}
+extern "C" __global__ void attention_backward_keys_64(float *dk, float *dv, const float *q, const float *k, const float *v, const float *lse, const float *dout, const float *inner, AttentionShape shape) {
+  attentionBackwardKeys<2>(dk, dv, q, k, v, lse, dout, inner, shape);
+}
+extern "C" __global__ void attention_backward_keys_128(float *dk, float *dv, const float *q, const float *k, const float *v, const float *lse, const float *dout, const float *inner, AttentionShape shape) {
+  attentionBackwardKeys<4>(dk, dv, q, k, v, lse, dout, inner, shape);
+}
+extern "C" __global__ void attention_backward_keys_256(float *dk, float *dv, const float *q, const float *k, const float *v, const float *lse, const float *dout, const float *inner, AttentionShape shape) {
+  attentionBackwardKeys<8>(dk, dv, q, k, v, lse, dout, inner, shape);
 }
 
 /// A sink has no value, so its probability only takes from the others: one head a block, the sum over rows in double.
@@ -231,27 +258,4 @@ extern "C" __global__ void attention_backward_sinks(float *dsinks, const float *
   sum = blockReduce<Sum>(sum);
   if (threadIdx.x == 0)
     dsinks[head] = (float)sum;
-}
-
-/// Rotary positions. Elements [offset, offset + 2 half) of a head turn, in pairs half apart or, interleaved, of neighbours; the
-/// others pass. Tables hold cosine and sine of [sequence, half]. One pair or one passing element a thread.
-extern "C" __global__ void rope(float *y, const float *x, const float *cosine, const float *sine, int64 count, int sequence,
-                                int heads, int headDim, int offset, int half, int interleaved, float direction) {
-  const int units = headDim - half;
-  for (int64 index = globalThread(); index < count; index += globalThreads()) {
-    const int i = (int)(index % units);
-    const int64 row = index / units; // token * heads + head
-    const int64 head = row * headDim;
-    if (i >= half) {
-      const int place = i - half, at = place < offset ? place : place + 2 * half;
-      y[head + at] = x[head + at];
-      continue;
-    }
-    const int s = (int)(row / heads % sequence);
-    const float c = cosine[s * half + i], t = direction * sine[s * half + i];
-    const int64 first = head + offset + (interleaved ? 2 * i : i), second = first + (interleaved ? 1 : half);
-    const float a = x[first], b = x[second];
-    y[first] = a * c - b * t;
-    y[second] = b * c + a * t;
-  }
 }

@@ -37,7 +37,9 @@ struct MaskUnits {
   /// visit(weight) for each weight of the unit, counted from the matrix's first.
   template <typename Visit> __device__ void forEach(uint32 unit, Visit visit) const {
     const uint32 first = firstWeight(unit);
+#pragma unroll 1 // most units are single weights
     for (uint32 row = 0; row < blockRows; ++row)
+#pragma unroll 1
       for (uint32 column = 0; column < blockColumns; ++column)
         visit(first + row * columns + column);
   }
@@ -112,10 +114,10 @@ const int64 billion = 1000000000;
 
 /// Drops ceil(count amount / 10^9) of the kept units of `sign` (-1: below zero, 1: the others, 0: all), the smallest
 /// magnitudes or soft keys first. One block a matrix.
-extern "C" __global__ void __launch_bounds__(256)
-    drop_mask(unsigned char *bytes, MaskPlaces places, MaskUnits shape, const int64 *seed, const int64 *step, const int64 *amount,
-              uint64 stream, int isSoft, int sign) {
-  const MaskMatrix matrix(bytes, places, shape, blockIdx.x);
+template <bool isSoft>
+__device__ inline void dropUnits(const MaskMatrix &matrix, const int64 *seed, const int64 *step, const int64 *amount,
+                                 uint64 stream, int sign) {
+  const MaskUnits &shape = matrix.shape;
   const uint64 philoxKey = (uint64)*seed * 0x9E3779B97F4A7C15ull ^ stream, philoxStep = (uint64)*step;
   auto wanted = [&](uint32 unit) {
     return matrix.kept(unit) && (sign == 0 || (matrix.weight()[unit] < 0) == (sign < 0));
@@ -127,6 +129,17 @@ extern "C" __global__ void __launch_bounds__(256)
   // Fewer than 2^31 units times at most 10^9 fit into 63 bits.
   const int64 count = countUnits(shape.units, wanted), share = (count * *amount + billion - 1) / billion;
   blockSelect(shape.units, share < count ? share : count, wanted, key, [&](uint32 unit) { matrix.set(unit, 0, 0.0f); });
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    drop_mask(unsigned char *bytes, MaskPlaces places, MaskUnits shape, const int64 *seed, const int64 *step, const int64 *amount,
+              uint64 stream, int sign) {
+  dropUnits<false>(MaskMatrix(bytes, places, shape, blockIdx.x), seed, step, amount, stream, sign);
+}
+extern "C" __global__ void __launch_bounds__(256)
+    drop_mask_softly(unsigned char *bytes, MaskPlaces places, MaskUnits shape, const int64 *seed, const int64 *step,
+                     const int64 *amount, uint64 stream, int sign) {
+  dropUnits<true>(MaskMatrix(bytes, places, shape, blockIdx.x), seed, step, amount, stream, sign);
 }
 
 /// Gradual pruning of matrices without groups: as many units stay as the share of the way to `target` allows. One block a
@@ -156,21 +169,32 @@ extern "C" __global__ void prune_groups(unsigned char *bytes, MaskPlaces places,
   }
 }
 
-/// Units that are not kept come until a matrix without groups keeps its number: those with the smallest draws or, with
-/// `gradient` (or null), the largest sums of squares of it. One block a matrix.
-extern "C" __global__ void __launch_bounds__(256)
-    grow_mask(unsigned char *bytes, MaskPlaces places, MaskUnits shape, const int64 *seed, const int64 *step, uint64 stream,
-              const float *gradient, float restart) {
-  const MaskMatrix matrix(bytes, places, shape, blockIdx.x);
+/// Units that are not kept come until a matrix without groups keeps its number: those with the smallest draws or, by gradient,
+/// the largest sums of squares of it. One block a matrix.
+template <bool byGradient>
+__device__ inline void growUnits(const MaskMatrix &matrix, const int64 *seed, const int64 *step, uint64 stream,
+                                 const float *gradient, float restart) {
+  const MaskUnits &shape = matrix.shape;
   const uint64 philoxKey = (uint64)*seed * 0x9E3779B97F4A7C15ull ^ stream, philoxStep = (uint64)*step;
   auto wanted = [&](uint32 unit) { return !matrix.kept(unit); };
   const int64 count = countUnits(shape.units, wanted);
   blockSelect(shape.units, shape.keep - ((int64)shape.units - count), wanted,
               [&](uint32 unit) {
                 auto draw = [&]() { return matrix.draw(unit, philoxStep, philoxKey); };
-                return gradient ? descendingKey(shape.square(gradient + matrix.first, unit), draw) : (uint64)draw();
+                return byGradient ? descendingKey(shape.square(gradient + matrix.first, unit), draw) : (uint64)draw();
               },
               [&](uint32 unit) { matrix.set(unit, 1, restart); });
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    grow_mask(unsigned char *bytes, MaskPlaces places, MaskUnits shape, const int64 *seed, const int64 *step, uint64 stream,
+              const float *gradient, float restart) {
+  growUnits<false>(MaskMatrix(bytes, places, shape, blockIdx.x), seed, step, stream, gradient, restart);
+}
+extern "C" __global__ void __launch_bounds__(256)
+    grow_mask_by_gradient(unsigned char *bytes, MaskPlaces places, MaskUnits shape, const int64 *seed, const int64 *step,
+                          uint64 stream, const float *gradient, float restart) {
+  growUnits<true>(MaskMatrix(bytes, places, shape, blockIdx.x), seed, step, stream, gradient, restart);
 }
 
 /// The same for the groups of an n:m pattern; one thread a group.

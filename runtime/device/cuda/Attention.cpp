@@ -16,8 +16,8 @@ struct AttentionShape {
 };
 
 void checkSizes(Arguments &arguments, const AttentionArguments &settings) {
-  arguments.require(settings.headDim <= headDimLimit && settings.valueDim <= headDimLimit,
-                    "head_dim and value_dim must be at most 256 on the CUDA device");
+  arguments.supported(settings.headDim <= headDimLimit && settings.valueDim <= headDimLimit,
+                      "head_dim and value_dim must be at most 256 on the CUDA device");
   arguments.require(settings.batch <= INT32_MAX && settings.sequence <= INT32_MAX / 2,
                     "batch must fit into 31 bits and sequence into 30");
 }
@@ -45,9 +45,12 @@ StatusOr<AttentionShape> attentionShape(PrepareContext &context, PreparedKernel 
   return shape;
 }
 
-/// Blocks of 4 warps, one row a warp.
-Launch &launchRows(PreparedKernel &kernel, std::string name, const AttentionShape &shape, int64_t heads) {
-  return kernel.launch(std::move(name),
+/// Blocks of 4 warps, one row a warp; of the kernels of that name the narrowest that takes a head's rows.
+Launch &launchRows(PreparedKernel &kernel, const char *name, const AttentionShape &shape, int64_t heads) {
+  int32_t width = 32;
+  while (width < std::max(shape.headDim, shape.valueDim))
+    width *= 2;
+  return kernel.launch(concat(name, "_", width),
                        Blocks::each(int64_t{shape.batch} * shape.sequence * heads, 4, "tokens x heads"), 128);
 }
 

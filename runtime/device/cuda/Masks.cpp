@@ -238,14 +238,15 @@ StatusOr<PreparedKernel> prepareUpdateMask(PrepareContext &context) {
       launch.longInteger(groups);
   } else {
     for (int sign : update.isSigned ? std::vector<int>{-1, 1} : std::vector<int>{0})
-      whole("drop_mask")
+      whole(update.isSoft ? "drop_mask_softly" : "drop_mask")
           .pointer(update.seed)
           .pointer(update.step)
           .pointer(update.amount)
           .value(update.dropStream)
-          .integer(update.isSoft)
           .integer(sign);
-    Launch &launch = inGroups ? grouped("grow_groups") : whole("grow_mask");
+    Launch &launch = inGroups               ? grouped("grow_groups")
+                     : update.gradient.data ? whole("grow_mask_by_gradient")
+                                            : whole("grow_mask");
     launch.pointer(update.seed)
         .pointer(update.step)
         .value(update.stream)
