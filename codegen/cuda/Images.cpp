@@ -123,7 +123,7 @@ StatusOr<std::vector<CudaImage>> compileImages(const std::vector<TranslationUnit
       image.kernels.insert(image.kernels.end(), modules.back().kernels.begin(), modules.back().kernels.end());
     }
     if (a + 1 == architectures.size()) // once: the same text made them all
-      image.source = std::move(text);
+      image.source = text;
     image.image = writeModuleArchive(modules);
     images.push_back(std::move(image));
   }
