@@ -2,6 +2,7 @@
 // twenty that go their own way, and the same bits whatever the order of blocks.
 #include "tests/frontends/CudaModels.h"
 
+#include "codegen/cuda/Nvrtc.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/device/cuda/Cubin.h"
 #include "runtime/device/cuda/CudaDevice.h"
