@@ -36,8 +36,8 @@ struct Pattern {
   const char *name;
   double density;
   sluice::MaskPattern of(int64_t outputs, int64_t inputs) const {
-    const int64_t blocks = std::string_view(name) == "block:16x16" ? 256 : 1;
-    const auto kept = static_cast<int64_t>(density * static_cast<double>(outputs * inputs / blocks)) * blocks;
+    const int64_t unit = std::string_view(name) == "block:16x16" ? 256 : 1, units = outputs * inputs / unit;
+    const auto kept = static_cast<int64_t>(density * static_cast<double>(units)) * unit;
     return sluice::MaskPattern::read(name, outputs, inputs, kept).value();
   }
 };

@@ -102,6 +102,7 @@ void routerLoss(CommandRunner &runner) {
 }
 void embeddingGradient(CommandRunner &runner) {
   std::vector<int32_t> ids;
+  ids.reserve(140);
   for (int i = 0; i < 140; ++i)
     ids.push_back(i % 5);
   runner.add("embedding_gradient",

@@ -72,11 +72,11 @@ TEST_F(MaskModel, RunningDoesWhatTheLedgerSays) {
                               {"step", scalar(1, {1})},
                               {"amount", scalar(1e8, {1})},
                               {"removed", scalar(3e8, {1})}};
-    for (auto [graph, inputs] : {std::pair<std::string, TensorMap>{"init", {{"seed", scalar(3, {1})}}},
-                                 {"accumulate", batch()},
-                                 {"accumulate_dense", batch()},
-                                 {"apply", applyInputs(1)},
-                                 {"update_topology", update}}) {
+    for (const auto &[graph, inputs] : {std::pair<std::string, TensorMap>{"init", {{"seed", scalar(3, {1})}}},
+                                        {"accumulate", batch()},
+                                        {"accumulate_dense", batch()},
+                                        {"apply", applyInputs(1)},
+                                        {"update_topology", update}}) {
       ClassCounts counted, said;
       InterpreterOptions options;
       options.simulateArenas = true;

@@ -115,6 +115,7 @@ TEST_F(Windows, EveryEpochVisitsEveryWindowOnceInAFreshOrder) {
     std::set<std::vector<uint64_t>> orders;
     for (uint64_t epoch = 0; epoch < 4; ++epoch) {
       std::vector<uint64_t> order;
+      order.reserve(windows.windows());
       for (uint64_t i = 0; i < windows.windows(); ++i)
         order.push_back(windows.window(epoch * windows.windows() + i));
       EXPECT_FALSE(std::is_sorted(order.begin(), order.end()));
@@ -142,6 +143,7 @@ TEST_F(Windows, SeedsAreSeparate) {
   documents.documentSeed = 5;
   auto windowOrder = [](const WindowStream &stream) {
     std::vector<uint64_t> result;
+    result.reserve(stream.windows());
     for (uint64_t i = 0; i < stream.windows(); ++i)
       result.push_back(stream.window(i));
     return result;

@@ -25,6 +25,7 @@ Bits bitsOf(const std::vector<bool> &kept) {
 std::vector<bool> someKept(int64_t weights, int seed) {
   std::mt19937 generator(static_cast<unsigned>(seed));
   std::vector<bool> kept;
+  kept.reserve(static_cast<size_t>(weights));
   for (int64_t i = 0; i < weights; ++i)
     kept.push_back(i % 64 != 0 && generator() % 3 == 0);
   return kept;

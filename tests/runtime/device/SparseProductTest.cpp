@@ -38,8 +38,10 @@ struct Problem {
     std::mt19937 random(7);
     std::normal_distribution<float> normal;
     std::uniform_real_distribution<double> uniform;
+    const int64_t blockCount = outputs / blockRows * (inputs / blockColumns);
     std::vector<bool> blocks;
-    for (int64_t i = 0; i < outputs / blockRows * (inputs / blockColumns); ++i)
+    blocks.reserve(static_cast<size_t>(blockCount));
+    for (int64_t i = 0; i < blockCount; ++i)
       blocks.push_back(uniform(random) < density);
     for (int64_t i = 0; i < outputs * inputs; ++i) {
       const int64_t block = i / inputs / blockRows * (inputs / blockColumns) + i % inputs / blockColumns;
