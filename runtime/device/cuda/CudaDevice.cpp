@@ -139,7 +139,9 @@ private:
                               : version <= own)
       return absl::OkStatus();
     return failure("kernel image for ", target, " does not run on ", context->deviceName,
-                   " of compute capability ", context->major, ".", context->minor);
+                   " of compute capability ", context->major, ".", context->minor,
+                   "; compile with --target cuda:sm_", own,
+                   context->api().machineCode ? concat(", or set SLUICE_CUDASIM=arch=", version) : "");
   }
 
   std::shared_ptr<Context> context;

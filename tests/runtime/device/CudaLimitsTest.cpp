@@ -219,6 +219,9 @@ TEST_F(CudaLimits, TargetsRunWhereNvidiaSaysTheyDo) {
     EXPECT_EQ(status.message().find("does not run on") == absl::string_view::npos, c.runs)
         << c.target << " on " << c.architecture << ": " << status;
     EXPECT_EQ(status.message().find("expected cuda:"), absl::string_view::npos) << status;
+    if (!c.runs)
+      EXPECT_NE(status.message().find(concat("--target cuda:sm_", c.architecture)), absl::string_view::npos)
+          << status;
   }
 }
 
