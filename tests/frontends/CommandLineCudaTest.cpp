@@ -4,7 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <sstream>
 
 namespace sluice {
@@ -122,6 +124,32 @@ TEST_F(CommandLineCudaTest, EveryCommandConformsWithTheCpu) {
   bad("sluice-run doctor --conformance none.slx --device cuda-sim", 2, {"--conformance", "none.slx"});
   bad("sluice-run doctor --device cuda-sim", 2, {"--conformance"});
   bad("sluice-run doctor --conformance moe.slx --device cuda-sim", 2, {"holds no kernels for cuda-sim"});
+}
+
+TEST_F(CommandLineCudaTest, CommandsOneByOneComputeTheSame) {
+  good("sluice-run train cuda.slx --out replayed" + cuda);
+  ::setenv("SLUICE_CUDA_SYNC", "1", 1);
+  good("sluice-run train cuda.slx --out alone" + cuda);
+  ::setenv("SLUICE_CUDA_SYNC", "yes", 1);
+  bad("sluice-run train cuda.slx --out none" + cuda, 2, {"SLUICE_CUDA_SYNC", "expected 1", "found 'yes'"});
+  ::unsetenv("SLUICE_CUDA_SYNC");
+  EXPECT_EQ(checkpointHash("alone", 4), checkpointHash("replayed", 4));
+  EXPECT_NE(good("sluice-run train --help").out.find("SLUICE_CUDA_SYNC=1"), std::string::npos);
+}
+
+TEST_F(CommandLineCudaTest, WithoutADriverOneLineSaysSo) {
+  if (::dlopen("libcuda.so.1", RTLD_NOW))
+    GTEST_SKIP() << "this machine has a driver";
+  for (const char *device : {"cuda", "cuda:1"}) {
+    const Outcome outcome =
+        run(std::string("sluice-run train cuda.slx --data data --out none --device ") + device);
+    EXPECT_EQ(outcome.code, 1);
+    for (const char *part : {"no CUDA driver: libcuda.so.1", "--device cpu", "--device cuda-sim"})
+      EXPECT_NE(outcome.err.find(part), std::string::npos) << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+  const std::string report = good("sluice-run doctor").out;
+  EXPECT_NE(report.find("CUDA driver     not usable"), std::string::npos) << report;
 }
 
 TEST_F(CommandLineCudaTest, WhatCannotRunIsRefused) {
