@@ -7,7 +7,7 @@ namespace sluice::cpu {
 PrepareFunction findKernel(std::string_view kind) {
   static const auto *table = new std::unordered_map<std::string_view, PrepareFunction>{
 #define SLUICE_CPU_ENTRY(kind, function) {#kind, function},
-      SLUICE_CPU_KERNELS(SLUICE_CPU_ENTRY)
+      SLUICE_COMMAND_KINDS(SLUICE_CPU_ENTRY)
 #undef SLUICE_CPU_ENTRY
   };
   auto found = table->find(kind);

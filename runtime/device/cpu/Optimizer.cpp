@@ -1,4 +1,4 @@
-#include "runtime/device/Arguments.h"
+#include "runtime/device/AdamArguments.h"
 #include "runtime/device/cpu/Kernels.h"
 #include "runtime/device/cpu/Mask.h"
 #include "runtime/device/cpu/RowMath.h"
@@ -93,76 +93,43 @@ double readScalar(const Tensor &tensor) {
   }
 }
 
-struct AdamSettings {
-  double beta1, beta2, epsilon, decay, clip;
-
-  AdamStep step(double learningRate, double index, double tokens, double norm) const {
-    AdamStep step{};
-    step.update = std::isfinite(norm) && tokens > 0;
-    step.rest = std::isfinite(norm) ? 0.0f : std::numeric_limits<float>::quiet_NaN();
-    if (!step.update)
-      return step;
-    const double shrink = clip > 0 ? std::min(1.0, clip / (norm / tokens + 1e-6)) : 1.0;
-    step.gradientScale = static_cast<float>(shrink / tokens);
-    step.beta1 = static_cast<float>(beta1);
-    step.beta2 = static_cast<float>(beta2);
-    step.keep = static_cast<float>(1.0 - learningRate * decay);
-    step.rate = static_cast<float>(learningRate / (1.0 - std::pow(beta1, index)));
-    step.inverseRoot = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(beta2, index)));
-    step.epsilon = static_cast<float>(epsilon);
+/// What the scalars say when the command runs.
+AdamStep stepOf(const AdamArguments &adam) {
+  const AdamSettings &settings = adam.settings;
+  const double learningRate = readScalar(adam.scalars[0]), index = readScalar(adam.scalars[1]),
+               tokens = readScalar(adam.scalars[2]), norm = readScalar(adam.scalars[3]);
+  AdamStep step{};
+  step.update = std::isfinite(norm) && tokens > 0;
+  step.rest = std::isfinite(norm) ? 0.0f : std::numeric_limits<float>::quiet_NaN();
+  if (!step.update)
     return step;
-  }
-};
+  const double shrink = settings.clip > 0 ? std::min(1.0, settings.clip / (norm / tokens + 1e-6)) : 1.0;
+  step.gradientScale = static_cast<float>(shrink / tokens);
+  step.beta1 = static_cast<float>(settings.beta1);
+  step.beta2 = static_cast<float>(settings.beta2);
+  step.keep = static_cast<float>(1.0 - learningRate * settings.decay);
+  step.rate = static_cast<float>(learningRate / (1.0 - std::pow(settings.beta1, index)));
+  step.inverseRoot = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(settings.beta2, index)));
+  step.epsilon = static_cast<float>(settings.epsilon);
+  return step;
+}
 
-} // namespace
-
-namespace {
-
-/// The operands and settings that adamw and masked_adamw share.
-struct AdamArguments {
-  Tensor places[4], scalars[4]; // w, m, v, gradient; learning_rate, step, tokens, norm
-  AdamSettings settings{};
-
-  /// The scalars start at input `firstScalar`.
-  void read(Arguments &arguments, size_t firstScalar) {
-    for (size_t i = 0; i < 4; ++i) {
-      places[i] = arguments.input(i);
-      const Tensor output = arguments.output(i);
-      arguments.require(output.data == places[i].data && output.elements == places[i].elements,
-                        "w, m, v and gradient are updated in place: outputs must be the first four inputs");
-      arguments.require(places[i].elements == places[0].elements, "w, m, v and gradient must have one size");
-      scalars[i] = arguments.anyInput(firstScalar + i);
-      arguments.elements(scalars[i], 1, "learning_rate, step, tokens and norm");
-      arguments.require(scalars[i].type != ElementType::BF16 && scalars[i].type != ElementType::U8,
-                        "learning_rate, step, tokens and norm must be f32, f64, i32 or i64");
-    }
-    settings = {arguments.number("beta1"), arguments.number("beta2"), arguments.number("epsilon"),
-                arguments.number("weight_decay"), arguments.number("clip")};
-    arguments.require(settings.beta1 >= 0 && settings.beta1 < 1 && settings.beta2 >= 0 && settings.beta2 < 1,
-                      "beta1 and beta2 must lie in [0, 1)");
-  }
-
-  /// What the scalars say when the command runs.
-  AdamStep step() const {
-    return settings.step(readScalar(scalars[0]), readScalar(scalars[1]), readScalar(scalars[2]),
-                         readScalar(scalars[3]));
-  }
-
-  void update(const AdamStep &step, int64_t begin, int64_t end) const {
-    if (step.update)
-      HWY_DYNAMIC_DISPATCH(adamRange)(step, end - begin, places[0].f32() + begin, places[1].f32() + begin,
-                                      places[2].f32() + begin, places[3].f32() + begin);
-    else
-      std::fill(places[3].f32() + begin, places[3].f32() + end, step.rest);
-  }
-};
+void updateRange(const AdamArguments &adam, int64_t begin, int64_t end) {
+  const AdamStep step = stepOf(adam);
+  if (step.update)
+    HWY_DYNAMIC_DISPATCH(adamRange)(step, end - begin, adam.places[0].f32() + begin,
+                                    adam.places[1].f32() + begin, adam.places[2].f32() + begin,
+                                    adam.places[3].f32() + begin);
+  else
+    std::fill(adam.places[3].f32() + begin, adam.places[3].f32() + end, step.rest);
+}
 
 /// Kept weights with a step counter of their own. Neighbours mostly have one age, so its corrections are
 /// kept.
 class AgedAdam {
 public:
   AgedAdam(const AdamArguments &adam, float *age, double ramp)
-      : adam(adam), step(adam.step()), age(age), ramp(ramp) {}
+      : adam(adam), step(stepOf(adam)), age(age), ramp(ramp) {}
 
   void update(int64_t i) {
     float &w = adam.places[0].f32()[i], &m = adam.places[1].f32()[i], &v = adam.places[2].f32()[i];
@@ -200,13 +167,11 @@ StatusOr<PreparedKernel> prepareAdamW(PrepareContext &context) {
   Arguments arguments(context);
   arguments.inputs(8);
   arguments.outputs(4);
-  AdamArguments adam;
-  adam.read(arguments, 4);
+  const AdamArguments adam = adamArguments(arguments, 4);
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
-  kernel.stages.push_back(rangeStage(adam.places[0].elements, grain, [=](int64_t begin, int64_t end) {
-    adam.update(adam.step(), begin, end);
-  }));
+  kernel.stages.push_back(rangeStage(adam.places[0].elements, grain,
+                                     [=](int64_t begin, int64_t end) { updateRange(adam, begin, end); }));
   return kernel;
 }
 
@@ -214,30 +179,17 @@ StatusOr<PreparedKernel> prepareAdamW(PrepareContext &context) {
 // and what the mask drops is zeroed after it.
 StatusOr<PreparedKernel> prepareMaskedAdamW(PrepareContext &context) {
   Arguments arguments(context);
-  arguments.inputs(9, 10);
-  const bool ages = arguments.inputCount() == 10;
-  arguments.outputs(ages ? 5 : 4);
-  AdamArguments adam;
-  adam.read(arguments, 5);
-  // In kept form all elements are kept weights.
-  const bool keptForm = arguments.flag("kept_only");
-  const Tensor mask = keptForm ? Tensor{} : maskInput(arguments, 4, adam.places[0].elements);
-  const double ramp = arguments.number("ramp");
-  Tensor age;
-  if (ages) {
-    age = arguments.input(9);
-    arguments.elements(age, adam.places[0].elements, "age");
-    arguments.require(arguments.output(4).data == age.data, "age is updated in place");
-  }
-  arguments.require(ramp >= 0 && (ages || ramp == 0), "ramp must not be negative and needs ages");
+  const MaskedAdamArguments masked = maskedAdamArguments(arguments);
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
-  kernel.stages.push_back(rangeStage(adam.places[0].elements, grain, [=](int64_t begin, int64_t end) {
-    const auto *bits = keptForm ? nullptr : mask.as<uint8_t>();
-    if (!ages) {
-      adam.update(adam.step(), begin, end);
+  kernel.stages.push_back(rangeStage(masked.adam.places[0].elements, grain, [=](int64_t begin, int64_t end) {
+    const AdamArguments &adam = masked.adam;
+    const bool keptForm = masked.keptForm;
+    const auto *bits = keptForm ? nullptr : masked.mask.as<uint8_t>();
+    if (!masked.age.data) {
+      updateRange(adam, begin, end);
     } else {
-      AgedAdam aged(adam, age.f32(), ramp);
+      AgedAdam aged(adam, masked.age.f32(), masked.ramp);
       if (keptForm)
         for (int64_t i = begin; i < end && aged.updates(); ++i)
           aged.update(i);
@@ -247,7 +199,7 @@ StatusOr<PreparedKernel> prepareMaskedAdamW(PrepareContext &context) {
             aged.update(i + std::countr_zero(kept));
       std::fill(adam.places[3].f32() + begin, adam.places[3].f32() + end, aged.rest());
       if (!keptForm)
-        zeroDropped(bits, begin, end, age.f32());
+        zeroDropped(bits, begin, end, masked.age.f32());
     }
     if (!keptForm)
       for (const Tensor &place : adam.places)
