@@ -1,10 +1,20 @@
 #include "runtime/support/ThreadPool.h"
 
+#include <csignal>
+
 namespace sluice {
 
 ThreadPool::ThreadPool(int threads) {
+  // Requests to stop are for the thread that made the pool, which handles them on a stack of its own
+  // (train/Signals.cpp); threads inherit what is blocked when they start.
+  sigset_t stops, former;
+  sigemptyset(&stops);
+  for (int signal : {SIGINT, SIGTERM, SIGUSR1})
+    sigaddset(&stops, signal);
+  ::pthread_sigmask(SIG_BLOCK, &stops, &former);
   for (int worker = 1; worker < threads; ++worker)
     workers.emplace_back([this, worker] { work(worker); });
+  ::pthread_sigmask(SIG_SETMASK, &former, nullptr);
 }
 
 ThreadPool::~ThreadPool() {

@@ -4,7 +4,9 @@
 
 namespace sluice {
 
-/// Catches the signals while it lives, one object at a time; the former handlers come back with its end.
+/// Catches the signals while it lives, one object at a time; the former handlers come back with its end. They
+/// are handled on a stack of their own in the thread that makes the object; the threads of a pool block them,
+/// so that no other thread gets them.
 class StopSignals {
 public:
   StopSignals();
