@@ -86,10 +86,13 @@ private:
     auto mask = cast<MaskType>(value.getType());
     const int64_t most = mask.getKept(), size = mask.matrixSize();
     int64_t least = most; // of any mask that the product will meet
+    StringRef weights;    // the parameter's name; a graph before its states are named has none
     if (auto read = value.getDefiningOp<ReadOp>())
-      if (auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(read, read.getStateAttr()))
+      if (auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(read, read.getStateAttr())) {
+        weights = state.getParameter();
         if (auto target = state->getAttrOfType<IntegerAttr>("sluice.target"))
           least = target.getInt();
+      }
     const Product product = productOf(op);
     // The kernels that skip zeros add no bias of each expert.
     auto grouped = dyn_cast<GroupedLinearOp>(op);
@@ -112,7 +115,8 @@ private:
                                                  .str()
                                            : "a bias of each expert has no kernel that skips zeros";
     auto remark = op->emitRemark();
-    remark << "masked product " << nameOf(product) << " in '" << origin.getPath() << "': ";
+    remark << "masked product " << nameOf(product) << (weights.empty() ? " in '" : " of '")
+           << (weights.empty() ? origin.getPath() : weights) << "': ";
     if (atMost == 0)
       remark << "masked dense, keeps " << share(least);
     else if (most <= atMost)

@@ -123,12 +123,9 @@ public:
   /// device's programs take none of the memory that availableMemory counts. Errors: as prepare.
   virtual StatusOr<uint64_t> workspaceBytes(absl::Span<const Command> commands,
                                             absl::Span<const uint64_t> arenaBytes) const;
-  /// Whether products under a mask of this pattern skip its zeros. `fewEnough`: the mask keeps at most
-  /// `skip_at_most` weights of a matrix.
-  virtual bool skipsMaskedZeros(const MaskPattern &pattern, bool fewEnough) const {
-    (void)pattern, (void)fewEnough;
-    return false;
-  }
+  /// Whether products under a mask of this pattern skip its zeros; the second argument says whether the mask
+  /// keeps at most `skip_at_most` weights of a matrix.
+  virtual bool skipsMaskedZeros(const MaskPattern &, bool /*fewEnough*/) const { return false; }
   /// What the device chose when it prepared programs and what results may depend on, a line each: the
   /// algorithm of each product that a library computes.
   virtual std::vector<std::string> choices() const { return {}; }

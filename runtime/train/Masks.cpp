@@ -67,10 +67,10 @@ StatusOr<ModelMask> maskOf(const ExecutableDescription &model, const Command &dr
   }
   if (const EntryPoint *accumulate = model.entry("accumulate"))
     for (const Command &command : accumulate->commands)
-      if (command.kind.rfind("masked_", 0) == 0 && command.integer("skip_at_most").ok() &&
-          !command.inputs.empty() && command.inputs.back().arena == mask.mask->place.arena &&
+      if (StatusOr<int64_t> most = command.integer("skip_at_most");
+          most.ok() && !command.inputs.empty() && command.inputs.back().arena == mask.mask->place.arena &&
           command.inputs.back().offset == mask.mask->place.offset)
-        mask.skipAtMost.push_back(command.integerOr("skip_at_most", 0));
+        mask.skipAtMost.push_back(*most);
   return mask;
 }
 

@@ -247,7 +247,7 @@ Status StepRunner::updateMasks(const MaskSchedule &schedule, int64_t seed) {
   SLUICE_ASSIGN_OR_RETURN(const std::vector<ModelMask> all, modelMasks(session->description()));
   for (const ModelMask &mask : all) {
     const std::string room(mask.mask->place.bytes(), '\0');
-    watched.push_back({mask.mask, room, room, mask});
+    watched.push_back({mask, room, room});
     change.layers.push_back(
         {.name = mask.weights->name, .products = static_cast<int64_t>(mask.skipAtMost.size())});
   }
@@ -259,7 +259,7 @@ Status StepRunner::updateMasks(const MaskSchedule &schedule, int64_t seed) {
 Status StepRunner::updateTopology(int64_t step) {
   const int64_t amount = masks.amount(step), removed = masks.removed(step);
   for (WatchedMask &mask : watched)
-    SLUICE_RETURN_IF_ERROR(session->readState(*mask.mask, mask.before.data(), mask.before.size()));
+    SLUICE_RETURN_IF_ERROR(session->readState(*mask.mask.mask, mask.before.data(), mask.before.size()));
   for (auto [name, value] : {std::pair<const char *, const int64_t *>("seed", &maskSeed),
                              {"step", &step},
                              {"amount", &amount},
@@ -269,12 +269,12 @@ Status StepRunner::updateTopology(int64_t step) {
   SLUICE_RETURN_IF_ERROR(session->run("update_topology"));
   for (size_t k = 0; k < watched.size(); ++k) {
     WatchedMask &mask = watched[k];
-    SLUICE_RETURN_IF_ERROR(session->readState(*mask.mask, mask.after.data(), mask.after.size()));
+    SLUICE_RETURN_IF_ERROR(session->readState(*mask.mask.mask, mask.after.data(), mask.after.size()));
     MaskChange::Layer &layer = change.layers[k];
     countChange(mask.before, mask.after, layer);
-    const std::vector<int64_t> &most = mask.model.skipAtMost;
+    const std::vector<int64_t> &most = mask.mask.skipAtMost;
     layer.skipping = std::count_if(most.begin(), most.end(), [&](int64_t atMost) {
-      return session->skipsMaskedZeros(mask.model.pattern, layer.kept <= atMost * mask.model.matrices);
+      return session->skipsMaskedZeros(mask.mask.pattern, layer.kept <= atMost * mask.mask.matrices);
     });
   }
   change.step = step, change.share = static_cast<double>(amount) * 1e-9,

@@ -71,10 +71,9 @@ public:
   StepSums emptySums() const;
 
   /// Puts step `step` (1-based) on windows `firstWindow` .. of the stream into the device's queue. The first
-  /// step (and the first that sums dense gradients) prepares the
-  /// entry points; no later one allocates. Only a step after which masks change waits for the device, to
-  /// change none after a step that failed. Errors: too many steps in flight (failure); no target to learn
-  /// from (usage); after a mask's wait those of finish.
+  /// step (and the first that sums dense gradients) prepares the entry points; no later one allocates. Only a
+  /// step after which masks change waits for the device, to change none after a step that failed. Errors: too
+  /// many steps in flight (failure); no target to learn from (usage); after a mask's wait those of finish.
   Status start(const WindowStream &stream, uint64_t firstWindow, int64_t step, double learningRate);
   /// Waits for the oldest started step and adds what it did to `sums`. A loss or gradient norm that is not
   /// finite is a diverged error that names step, micro-batch and the first state tensor that is not finite;
@@ -130,9 +129,8 @@ private:
   MaskSchedule masks;
   int64_t maskSeed = 0;
   struct WatchedMask {
-    const StateTensor *mask;
-    std::string before, after;
-    ModelMask model;
+    ModelMask mask;
+    std::string before, after; // its bits
   };
   std::vector<WatchedMask> watched; // in the order of change.layers
   MaskChange change;

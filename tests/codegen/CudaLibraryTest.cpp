@@ -35,6 +35,8 @@ TEST(CudaLibrary, NoKernelSpillsOnAnyArchitecture) {
       }
     }
     EXPECT_EQ(seen, std::set<std::string>(image.kernels.begin(), image.kernels.end()));
+    for (const char *kernel : {"gemm", "attention_forward_32", "prune_groups", "block_gemm_16", "adamw"})
+      EXPECT_TRUE(seen.count(kernel)) << image.target << " " << kernel;
   }
 }
 

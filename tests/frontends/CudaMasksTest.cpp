@@ -15,6 +15,7 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <random>
 
 namespace sluice::cli {
@@ -131,21 +132,36 @@ void compare(const Session &cpu, const Session &cuda, double limit) {
   }
 }
 
+/// The same executable on the CPU and on the simulated device, both with the weights of one seed.
+struct BothDevices {
+  std::unique_ptr<Device> host, device;
+  std::optional<Session> cpu, cuda;
+
+  void open(const Executable &executable) {
+    configure("check=none;seed=0");
+    StatusOr<std::unique_ptr<Device>> onHost = createCpuDevice(1),
+                                      simulated = createCudaDevice(simulator, 0, "cuda-sim");
+    ASSERT_OK(onHost);
+    ASSERT_OK(simulated);
+    host = std::move(*onHost), device = std::move(*simulated);
+    StatusOr<Session> first = Session::create(executable, *host),
+                      second = Session::create(executable, *device);
+    ASSERT_OK(first);
+    ASSERT_OK(second);
+    cpu.emplace(std::move(*first)), cuda.emplace(std::move(*second));
+    ASSERT_OK(cpu->initialize(1));
+    ASSERT_OK(cuda->initialize(1));
+  }
+};
+
 class CudaMasks : public testing::TestWithParam<Case> {};
 
 TEST_P(CudaMasks, MoveAsOnTheCpu) {
   StatusOr<Executable> executable = compileModel(GetParam());
   ASSERT_OK(executable);
-  configure("check=none;seed=0");
-  StatusOr<std::unique_ptr<Device>> host = createCpuDevice(1),
-                                    device = createCudaDevice(simulator, 0, "cuda-sim");
-  ASSERT_OK(host);
-  ASSERT_OK(device);
-  StatusOr<Session> cpu = Session::create(*executable, **host), cuda = Session::create(*executable, **device);
-  ASSERT_OK(cpu);
-  ASSERT_OK(cuda);
-  ASSERT_OK(cpu->initialize(1));
-  ASSERT_OK(cuda->initialize(1));
+  BothDevices both;
+  ASSERT_NO_FATAL_FAILURE(both.open(*executable));
+  std::optional<Session> &cpu = both.cpu, &cuda = both.cuda;
   compare(*cpu, *cuda, 1e-6);
   const std::string entry = cpu->has("accumulate_dense") ? "accumulate_dense" : "accumulate";
   StatusOr<std::vector<ModelMask>> masks = modelMasks(executable->description);
@@ -180,7 +196,7 @@ TEST_P(CudaMasks, MoveAsOnTheCpu) {
   ASSERT_OK(apply(*cuda, 4));
   ASSERT_OK(update(*cuda, 4));
   configure("check=all;seed=3");
-  StatusOr<Session> again = Session::create(*executable, **device);
+  StatusOr<Session> again = Session::create(*executable, *both.device);
   ASSERT_OK(again);
   ASSERT_OK(copyState(*cpu, *again));
   ASSERT_OK(apply(*again, 4));
@@ -199,16 +215,9 @@ TEST(CudaMaskBlocks, TrainAsOnTheCpu) {
        "  targets: [attention, experts]\n  density: 0.5\n  method: set\n  pattern:\n    block: [16, 16]\n",
        32});
   ASSERT_OK(executable);
-  configure("check=none;seed=0");
-  StatusOr<std::unique_ptr<Device>> host = createCpuDevice(1),
-                                    device = createCudaDevice(simulator, 0, "cuda-sim");
-  ASSERT_OK(host);
-  ASSERT_OK(device);
-  StatusOr<Session> cpu = Session::create(*executable, **host), cuda = Session::create(*executable, **device);
-  ASSERT_OK(cpu);
-  ASSERT_OK(cuda);
-  ASSERT_OK(cpu->initialize(1));
-  ASSERT_OK(cuda->initialize(1));
+  BothDevices both;
+  ASSERT_NO_FATAL_FAILURE(both.open(*executable));
+  std::optional<Session> &cpu = both.cpu, &cuda = both.cuda;
   StatusOr<std::vector<ModelMask>> masks = modelMasks(executable->description);
   ASSERT_OK(masks);
   std::string start, end;

@@ -2,7 +2,6 @@
 
 #include "runtime/abi/MaskBlocks.h"
 #include "runtime/device/MaskPattern.h"
-
 #include "runtime/device/cuda/Kernels.h"
 #include "runtime/device/cuda/LaunchPlan.h"
 #include "runtime/device/cuda/ModuleArchive.h"

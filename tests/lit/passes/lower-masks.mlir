@@ -27,9 +27,9 @@ module attributes {sluice.training = {sparsity = {break_even = 5.000000e+01 : f6
   sluice.graph @model(%x: tensor<3x4xf32>, %dy: tensor<3x2xf32>) {
     %w = sluice.read @w : tensor<2x4xf32>
     %m = sluice.read @w.mask : !m
-    // expected-remark @below {{masked product y = x w^T in 'mlp': masked dense from 100.0 %, skips zeros once at most 50.0 % are kept, ends at 25.0 % of its weights (break-even 50.0 %, given)}}
+    // expected-remark @below {{masked product y = x w^T of 'w': masked dense from 100.0 %, skips zeros once at most 50.0 % are kept, ends at 25.0 % of its weights (break-even 50.0 %, given)}}
     %y = sluice.linear %x, %w mask %m {sluice.origin = #sluice.origin<"mlp", 0, "mlp", "forward">} : (tensor<3x4xf32>, tensor<2x4xf32>, !m) -> tensor<3x2xf32>
-    // expected-remark @below {{masked product dw = dy^T x in 'mlp': masked dense from 100.0 %, skips zeros once at most 50.0 % are kept}}
+    // expected-remark @below {{masked product dw = dy^T x of 'w': masked dense from 100.0 %, skips zeros once at most 50.0 % are kept}}
     %dw = sluice.masked_weight_gradient %dy, %x, %m {sluice.origin = #sluice.origin<"mlp", 0, "mlp", "backward">} : (tensor<3x2xf32>, tensor<3x4xf32>, !m) -> tensor<2x4xf32>
     sluice.return %y, %dw ["y", "dw"] : tensor<3x2xf32>, tensor<2x4xf32>
   }
