@@ -1,6 +1,7 @@
 #include "codegen/cuda/Images.h"
 
 #include "codegen/cuda/Cache.h"
+#include "codegen/cuda/LibraryUnits.h"
 #include "codegen/cuda/Sources.h"
 #include "runtime/device/cuda/ModuleArchive.h"
 #include "runtime/support/ThreadPool.h"
@@ -12,54 +13,16 @@
 namespace sluice::cuda {
 namespace {
 
-/// Where a unit defines a kernel: up to the end of its body, which is the next brace in the first column.
-struct Definition {
-  std::string kernel;
-  size_t begin, end;
-};
-std::vector<Definition> definitionsOf(const std::string &source) {
-  static const auto *start =
-      new std::regex(R"(extern "C" __global__ void(?:\s+__launch_bounds__\([\d, ]+\))?\s+(\w+)\()");
-  std::vector<Definition> definitions;
-  for (std::sregex_iterator match(source.begin(), source.end(), *start), last; match != last; ++match) {
-    const auto begin = static_cast<size_t>(match->position());
-    definitions.push_back({(*match)[1], begin, source.find("\n}\n", begin) + 2});
-  }
-  return definitions;
-}
-
-/// The source with one of its kernels alone; all lines keep their numbers.
-std::string withOneKernel(std::string source, const std::vector<Definition> &definitions,
-                          const Definition &kernel) {
-  for (const Definition &other : definitions)
-    if (other.begin != kernel.begin)
-      std::replace_if(
-          source.begin() + static_cast<ptrdiff_t>(other.begin),
-          source.begin() + static_cast<ptrdiff_t>(other.end), [](char c) { return c != '\n'; }, ' ');
-  return source;
-}
-
-/// What is compiled at once, and the kernels in it.
-struct Unit {
-  TranslationUnit text;
-  std::vector<std::string> kernels;
-};
-
-/// Adds a unit a kernel of the library, and the text of the files that they come from.
-void addLibrary(const std::optional<std::set<std::string>> &launched, std::vector<Unit> &units,
-                std::string &text) {
-  for (const SourceFile &file : librarySources()) {
-    const std::string name = file.name, source(file.text);
-    if (!name.ends_with(".cu"))
-      continue;
-    const size_t before = units.size();
-    const std::vector<Definition> definitions = definitionsOf(source);
-    for (const Definition &definition : definitions)
-      if (!launched || launched->count(definition.kernel))
-        units.push_back({{name, withOneKernel(source, definitions, definition)}, {definition.kernel}});
-    if (units.size() > before)
-      text += concat("// ", name, "\n", source, "\n");
-  }
+/// The text of the library's files that define these kernels.
+std::string libraryText(const std::vector<KernelUnit> &units) {
+  std::set<std::string> names;
+  for (const KernelUnit &unit : units)
+    names.insert(unit.text.name);
+  std::string text;
+  for (const SourceFile &file : librarySources())
+    if (names.count(file.name))
+      text += concat("// ", file.name, "\n", file.text, "\n");
+  return text;
 }
 
 /// "sm_90a" of "cuda:sm_90a".
@@ -94,14 +57,11 @@ StatusOr<std::vector<CudaImage>> compileImages(const std::vector<TranslationUnit
   architectures.push_back(lowestPortable(architectures));
   SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<const Nvrtc> nvrtc, Nvrtc::open());
 
-  std::vector<Unit> units;
-  std::string text;
-  addLibrary(launched, units, text);
+  std::vector<KernelUnit> units = libraryUnits(launched);
+  std::string text = libraryText(units);
   for (const TranslationUnit &unit : generated) {
     text += concat("// ", unit.name, "\n", unit.source, "\n");
-    units.push_back({unit, {}});
-    for (const Definition &definition : definitionsOf(unit.source))
-      units.back().kernels.push_back(definition.kernel);
+    units.push_back({unit, kernelsOf(unit.source)});
   }
 
   std::vector<StatusOr<std::string>> code(architectures.size() * units.size(), std::string());

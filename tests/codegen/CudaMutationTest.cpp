@@ -101,13 +101,14 @@ void routerLoss(CommandRunner &runner) {
       {runner.output({1})}, {flag("ignore_index", -100)});
 }
 void embeddingGradient(CommandRunner &runner) {
+  const int64_t uses = 1400; // two blocks of the sort, several rounds in the first
   std::vector<int32_t> ids;
-  ids.reserve(140);
-  for (int i = 0; i < 140; ++i)
-    ids.push_back(i % 5);
+  ids.reserve(uses);
+  for (int i = 0; i < uses; ++i)
+    ids.push_back(i * i % 300);
   runner.add("embedding_gradient",
-             {runner.integers({140}, ids), runner.floats({140, 3}, randomFloats(420, 1))},
-             {runner.output({5, 3})});
+             {runner.integers({uses}, ids), runner.floats({uses, 3}, randomFloats(3 * uses, 1))},
+             {runner.output({300, 3})});
 }
 void embeddingFarOutside(CommandRunner &runner) {
   runner.add("embedding", {runner.integers({2}, {1, 1 << 24}), runner.floats({3, 3}, Floats(9))},
@@ -135,6 +136,13 @@ void grouped(CommandRunner &runner) {
              {runner.floats({80, 17}, Floats(80 * 17, 1)), runner.floats({3, 5, 17}, Floats(3 * 5 * 17, 1)),
               runner.integers(r.shape(), r.buffer)},
              {runner.output({80, 5})}, {flag("top_k", 1)});
+}
+void expertsUp(CommandRunner &runner) {
+  const RoutingReference r = routingFromIds(assignment("random", 80, 2, 3), 2, 3);
+  const Operand w = runner.floats({3, 5, 17}, Floats(3 * 5 * 17, 1));
+  runner.add("experts_up",
+             {runner.floats({80, 17}, Floats(80 * 17, 1)), runner.integers(r.shape(), r.buffer), w, w},
+             {runner.output({160, 5}), runner.output({160, 5}), runner.output({160, 5})}, {flag("top_k", 2)});
 }
 void sinks(CommandRunner &runner) {
   const Operand x = runner.floats({1, 70, 2}, Floats(140, 1)), lse = runner.floats({1, 1, 70}, Floats(70, 4)),
@@ -178,14 +186,15 @@ void blocks(CommandRunner &runner) {
 
 struct Mutation {
   const char *name;
-  const char *file;  // where the text is replaced
-  const char *from;  // this text
-  int occurrence;    // of the file's
-  const char *to;    // by this one
-  const char *unit;  // the library's unit that is compiled with it
-  Workload workload; // runs the kernel
-  const char *check; // that finds it
-  int near = 8;      // lines between the replaced text and the finding, at most
+  const char *file;            // where the text is replaced
+  const char *from;            // this text
+  int occurrence;              // of the file's
+  const char *to;              // by this one
+  const char *unit;            // the library's unit that is compiled with it
+  Workload workload;           // runs the kernel
+  const char *check;           // that finds it
+  int near = 8;                // lines between the replaced text and the finding, at most
+  const char *shows = nullptr; // where else the bug shows: beside this text of Tile.cuh
 };
 
 /// The unit with `file` changed; headers that change are put in their place, with their own line numbers.
@@ -256,12 +265,15 @@ protected:
     const std::string found = findings(source, mutation.unit, mutation.workload);
     std::istringstream lines(found);
     static const std::regex place(R"(^(\w+): kernel '\w+' at ([\w.]+):(\d+) )");
+    const std::string file = mutation.shows ? "Tile.cuh" : mutation.file;
+    if (mutation.shows)
+      line = lineOf(sourceOf(file), placeOf(sourceOf(file), mutation.shows, 0));
     bool named = false;
     std::smatch match;
     for (std::string text; std::getline(lines, text);)
-      named |= std::regex_search(text, match, place) && match[1] == mutation.check &&
-               match[2] == mutation.file && std::abs(std::stoi(match[3]) - line) <= mutation.near;
-    EXPECT_TRUE(named) << "expected a " << mutation.check << " finding near " << mutation.file << ":" << line
+      named |= std::regex_search(text, match, place) && match[1] == mutation.check && match[2] == file &&
+               std::abs(std::stoi(match[3]) - line) <= mutation.near;
+    EXPECT_TRUE(named) << "expected a " << mutation.check << " finding near " << file << ":" << line
                        << ", found: " << found;
   }
 
@@ -271,6 +283,7 @@ protected:
 std::string Mutations::library;
 
 const char *const barrier = "__syncthreads();";
+const char *const storesTile = "*place = accumulate";
 
 const std::vector<Mutation> barriers = {
     {"step's numbers", "Optimizer.cu", barrier, 0, "", "Optimizer.cu", optimizer, "race", 24},
@@ -279,8 +292,16 @@ const std::vector<Mutation> barriers = {
     {"digit chosen", "Mask.cuh", barrier, 2, "", "Masks.cu", maskUpdate, "race", 16},
     {"equals counted", "Mask.cuh", barrier, 3, "", "Masks.cu", maskUpdate, "race", 12},
     {"target's logit", "Losses.cu", barrier, 0, "", "Losses.cu", head, "race"},
-    {"flag cleared", "Move.cu", barrier, 0, "", "Move.cu", embeddingGradient, "race"},
-    {"flag set", "Move.cu", barrier, 1, "", "Move.cu", embeddingGradient, "race"},
+    {"histogram cleared", "LookupGradient.cu", barrier, 0, "", "LookupGradient.cu", embeddingGradient,
+     "race"},
+    {"digits counted", "LookupGradient.cu", barrier, 1, "", "LookupGradient.cu", embeddingGradient, "race"},
+    {"pieces summed", "LookupGradient.cu", barrier, 2, "", "LookupGradient.cu", embeddingGradient, "race"},
+    {"warps cleared", "LookupGradient.cu", barrier, 3, "", "LookupGradient.cu", embeddingGradient, "race",
+     20},
+    {"warps counted", "LookupGradient.cu", barrier, 4, "", "LookupGradient.cu", embeddingGradient, "race"},
+    {"places found", "LookupGradient.cu", barrier, 5, "", "LookupGradient.cu", embeddingGradient, "race", 12},
+    {"round ended", "LookupGradient.cu", barrier, 6, "", "LookupGradient.cu", embeddingGradient, "race", 20},
+    {"tokens looked up", "Experts.cu", barrier, 0, "", "Experts.cu", expertsUp, "race", 40},
     {"counts written", "Route.cu", barrier, 0, "", "Route.cu", routing, "race", 12},
     {"counts read", "Route.cu", barrier, 1, "", "Route.cu", routing, "race", 16},
     {"tiles written", "Tile.cuh", barrier, 0, "", "Products.cu", product, "race"},
@@ -306,56 +327,60 @@ TEST_F(Mutations, EveryBarrierOfTheLibraryIsNeeded) {
 }
 
 TEST_F(Mutations, CleanKernelsGiveNoFinding) {
-  for (const Workload &workload : {product, routing, head, routerLoss, embeddingGradient, embedding,
-                                   embeddingFarOutside, optimizer, norm, grouped, sinks, maskUpdate, blocks})
+  for (const Workload &workload :
+       {product, routing, head, routerLoss, embeddingGradient, embedding, embeddingFarOutside, optimizer,
+        norm, grouped, expertsUp, sinks, maskUpdate, blocks})
     EXPECT_EQ(findings("", "", workload), "");
 }
 
 TEST_F(Mutations, PlantedBugsAreFound) {
   const std::vector<Mutation> bugs = {
       // Stores of several blocks to one place.
-      {"columns beyond the row", "Products.cu", "if (row >= m || column >= n)", 0, "if (row >= m)",
-       "Products.cu", product, "race"},
+      {"columns beyond the row", "Products.cu", "n - firstColumn,\n            bias", 0,
+       "tileSize,\n            bias", "Products.cu", product, "race", 8, storesTile},
       {"one loss for all tokens", "Losses.cu", "losses[token] =", 0, "losses[0] =", "Losses.cu", head,
        "race"},
       {"one part for all blocks", "Optimizer.cu", "parts[blockIdx.x] =", 0, "parts[0] =", "Optimizer.cu",
        norm, "race"},
       {"wrong stride of the grid", "Optimizer.cu", "i += globalThreads()", 0, "i += blockDim.x",
        "Optimizer.cu", optimizer, "race"},
-      {"every use owns its row", "Move.cu", "if (earlier)\n    return;", 0, "", "Move.cu", embeddingGradient,
-       "race"},
-      {"rows of another expert", "Grouped.cuh", "if (row >= rows || column >= endColumn)", 0,
-       "if (column >= endColumn)", "Experts.cu", grouped, "race"},
-      {"tile without its beginning", "Grouped.cuh", "y + (int64)(tile.begin + row) * out + column", 0,
-       "y + (int64)row * out + column", "Experts.cu", grouped, "race"},
+      {"every use owns its row", "LookupGradient.cu",
+       "if (first > 0 && sortedIds[first - 1] == id)\n    return;", 0, "", "LookupGradient.cu",
+       embeddingGradient, "race"},
+      {"rows of another expert", "Grouped.cuh", "out, rows, endColumn", 0, "out, rowCount, endColumn",
+       "Experts.cu", grouped, "race", 8, storesTile},
+      {"tile without its beginning", "Grouped.cuh", "y + (int64)tile.begin * out + firstColumn", 0,
+       "y + firstColumn", "Experts.cu", grouped, "race", 8, storesTile},
       {"one list for all lines", "MaskBlocks.cu", "places + index * shape.lineLength()", 0, "places",
        "MaskBlocks.cu", blocks, "race", 16},
-      {"a tile of a block without its row", "Grouped.cuh", "    row += firstRow;", 0, "", "MaskBlocks.cu",
-       blocks, "race"},
+      {"a tile of a block without its row", "Grouped.cuh", "dw + (int64)firstRow * in + firstColumn", 0,
+       "dw + firstColumn", "MaskBlocks.cu", blocks, "race", 8, storesTile},
       {"dsinks of one head", "Attention.cu", "if (threadIdx.x == 0)\n    dsinks[head]", 0, "dsinks[head]",
        "Attention.cu", sinks, "race"},
       // Stores of several threads of a block.
       {"every thread is the first", "Losses.cu", "if (threadIdx.x == 0)\n    *sum", 0, "*sum", "Losses.cu",
        head, "race"},
-      {"a flag without an atomic", "Move.cu", "atomicOr(&earlier, 1)", 0, "earlier = 1", "Move.cu",
-       embeddingGradient, "race"},
+      {"a count without an atomic", "LookupGradient.cu", "atomicAdd(&histogram[keys.digit(i)], 1)", 0,
+       "++histogram[keys.digit(i)]", "LookupGradient.cu", embeddingGradient, "race"},
+      {"ranks of a warp alone", "LookupGradient.cu", "to += warps[earlier][digit]", 0, "to += 0",
+       "LookupGradient.cu", embeddingGradient, "race"},
       {"rows without those of earlier warps", "Route.cu", "next + before +", 0, "next +", "Route.cu", routing,
        "race"},
       // Memory.
       {"too few parts", "Reduce.cuh", "T parts[32]", 0, "T parts[2]", "Losses.cu", routerLoss, "memory"},
-      {"a shallow tile", "Tile.cuh", "tileB[tileDepth][columnCount + 2]", 0,
-       "tileB[tileDepth / 2][columnCount + 2]", "Products.cu", product, "memory", 16},
-      {"an id that is followed", "Move.cu", "valid ? table[(int64)id * width + index % width] : 0u", 0,
-       "table[(int64)id * width + index % width]", "Move.cu", embeddingFarOutside, "memory"},
-      {"words of the wrong width", "Move.cu", "valid ? table[(int64)id * width + index % width] : 0u", 0,
-       "valid ? (uint32)*(const uint64 *)(table + (int64)id * width + index % width) : 0u", "Move.cu",
-       embedding, "memory"},
+      {"a shallow tile", "Tile.cuh", "value[tileDepth][lines + 4]", 0, "value[tileDepth / 2][lines + 4]",
+       "Products.cu", product, "memory", 16},
+      {"an id that is followed", "Move.cu", "valid ? table[(int64)id * width + column] : 0u", 0,
+       "table[(int64)id * width + column]", "Move.cu", embeddingFarOutside, "memory"},
+      {"words of the wrong width", "Move.cu", "valid ? table[(int64)id * width + column] : 0u", 0,
+       "valid ? (uint32)*(const double *)(table + (int64)id * width + column) : 0u", "Move.cu", embedding,
+       "memory"},
       // What nothing wrote.
       {"parts of warps that are not there", "Reduce.cuh",
        "lane() < blockDim.x / 32 ? parts[lane()] : Operation::template identity<T>()", 0, "parts[lane()]",
        "Losses.cu", routerLoss, "init"},
-      {"half a tile", "Tile.cuh", "i < rowCount * tileDepth", 0, "i < rowCount * tileDepth / 2",
-       "Products.cu", product, "init", 16},
+      {"half a tile", "Tile.cuh", "part < lines * tileDepth / tileThreads", 0,
+       "part < lines * tileDepth / tileThreads / 2", "Products.cu", product, "init", 30},
       // Barriers and masks.
       {"a barrier for half of the block", "Losses.cu", barrier, 0, "if (threadIdx.x < 100) __syncthreads();",
        "Losses.cu", head, "barrier"},

@@ -29,24 +29,17 @@ struct GroupedProduct {
   template <int rowCount, int columnCount, typename Pieces>
   __device__ void tile(const ExpertTile &tile, int firstColumn, int endColumn, const Pieces &pieces) const {
     const int rows = tile.end - tile.begin;
-    const int64 line = transposed ? 1 : in, step = transposed ? out : 1;
-    const float *own = x + (int64)tile.begin * in, *weight = w + (int64)tile.expert * in * out + firstColumn * line;
+    const int line = transposed ? 1 : in, step = transposed ? out : 1;
+    const float *own = x + (int64)tile.begin * in, *weight = w + (int64)tile.expert * in * out + (int64)firstColumn * line;
     TileResult<rowCount, columnCount> result;
     const int count = pieces.count();
     for (int piece = 0; piece < count; ++piece) {
       const int begin = pieces.begin(piece);
       multiplyTile(result, pieces.depth, true, StridedLines{own + begin, in, 1, rows}, step == 1,
-                   StridedLines{weight + begin * step, line, step, endColumn - firstColumn});
+                   StridedLines{weight + (int64)begin * step, line, step, endColumn - firstColumn});
     }
-    result.forEach([&](int row, int column, float value) {
-      column += firstColumn;
-      if (row >= rows || column >= endColumn)
-        return;
-      float *place = y + (int64)(tile.begin + row) * out + column;
-      if (bias)
-        value += bias[(int64)tile.expert * out + column];
-      *place = accumulate ? *place + value : value;
-    });
+    storeTile(result, y + (int64)tile.begin * out + firstColumn, out, rows, endColumn - firstColumn,
+              bias ? bias + (int64)tile.expert * out + firstColumn : nullptr, accumulate != 0);
   }
 };
 
@@ -59,12 +52,5 @@ __device__ inline void weightGradientTile(float *dw, int out, int in, int firstR
   multiplyTile(
       result, depth, false, [&](int line, int k) { return firstRow + line < out ? left(k, firstRow + line) : 0.0f; }, false,
       [&](int line, int k) { return firstColumn + line < in ? right(k, firstColumn + line) : 0.0f; });
-  result.forEach([&](int row, int column, float value) {
-    row += firstRow;
-    column += firstColumn;
-    if (row >= out || column >= in)
-      return;
-    float *place = dw + (int64)row * in + column;
-    *place = accumulate ? *place + value : value;
-  });
+  storeTile(result, dw + (int64)firstRow * in + firstColumn, in, out - firstRow, in - firstColumn, nullptr, accumulate);
 }

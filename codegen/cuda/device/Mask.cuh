@@ -19,8 +19,9 @@ template <typename Draw> __device__ inline uint64 descendingKey(double x, Draw d
   return x != x ? ~(uint64)0 : infinity - magnitudeKey(x);
 }
 
-/// log2(x) in units of 2^-32, as fixedLog2 on the host.
-__device__ inline int64 fixedLog2(uint64 x) {
+/// log2(x) in units of 2^-32, as fixedLog2 on the host. It and the key are functions of their own: inlined they are most of a
+/// kernel.
+__device__ __noinline__ int64 fixedLog2(uint64 x) {
   const int exponent = 63 - __clzll((int64)x);
   uint64 mantissa = x << (63 - exponent);
   int64 value = exponent;
@@ -35,7 +36,7 @@ __device__ inline int64 fixedLog2(uint64 x) {
 }
 
 /// softDropKey of the host.
-__device__ inline uint64 softDropKey(double square, uint32 draw) {
+__device__ __noinline__ uint64 softDropKey(double square, uint32 draw) {
   const uint64 bits = (uint64)__double_as_longlong(square);
   const int64 exponent = (int64)(bits >> 52 & 0x7ff), one = (int64)1 << 32;
   if (exponent == 0x7ff)
@@ -64,9 +65,11 @@ __device__ inline void blockSelect(uint32 units, int64 count, Wanted wanted, Key
   // The last key that is taken, eight bits at a time from the top; `left` of the units with it are taken.
 #pragma unroll 1 // eight copies of the search would not fit into the registers
   for (int shift = 56; shift >= 0; shift -= 8) {
+#pragma unroll 1
     for (int i = threadIdx.x; i < 256; i += blockDim.x)
       histogram[i] = 0;
     __syncthreads();
+#pragma unroll 1
     for (uint32 unit = threadIdx.x; unit < units; unit += blockDim.x)
       if (wanted(unit)) {
         const uint64 own = key(unit);
@@ -90,6 +93,7 @@ __device__ inline void blockSelect(uint32 units, int64 count, Wanted wanted, Key
   int64 rank = 0;
 #pragma unroll 1 // the keys' code once for both passes: count the equal ones, then take
   for (int pass = 0; pass < 2; ++pass) {
+#pragma unroll 1
     for (uint32 unit = begin; unit < end; ++unit)
       if (wanted(unit)) {
         const uint64 own = key(unit);
@@ -102,6 +106,7 @@ __device__ inline void blockSelect(uint32 units, int64 count, Wanted wanted, Key
       return;
     before[threadIdx.x] = equal;
     __syncthreads();
+#pragma unroll 1
     for (int i = 0; i < (int)threadIdx.x; ++i)
       rank += before[i];
   }
@@ -110,10 +115,12 @@ __device__ inline void blockSelect(uint32 units, int64 count, Wanted wanted, Key
 /// The same for the few units of one group, by one thread.
 template <typename Wanted, typename Key, typename Take>
 __device__ inline void threadSelect(uint32 begin, uint32 end, int64 count, Wanted wanted, Key key, Take take) {
+#pragma unroll 1
   for (int64 k = 0; k < count; ++k) {
     bool found = false;
     uint32 best = 0;
     uint64 bestKey = 0;
+#pragma unroll 1
     for (uint32 unit = begin; unit < end; ++unit)
       if (wanted(unit))
         if (const uint64 own = key(unit); !found || own < bestKey)

@@ -9,6 +9,7 @@ struct PhiloxWords {
 __device__ inline PhiloxWords philox(uint64 index, uint64 step, uint64 key) {
   uint32 a = (uint32)index, b = (uint32)(index >> 32), c = (uint32)step, d = (uint32)(step >> 32);
   uint32 low = (uint32)key, high = (uint32)(key >> 32);
+#pragma unroll 1 // a mask's kernels draw at several places
   for (int round = 0; round < 10; ++round) {
     const uint64 first = (uint64)0xD2511F53u * a, second = (uint64)0xCD9E8D57u * c;
     const uint32 newA = (uint32)(second >> 32) ^ b ^ low, newC = (uint32)(first >> 32) ^ d ^ high;

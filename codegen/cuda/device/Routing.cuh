@@ -12,7 +12,8 @@ struct Routing {
   __device__ int *slotRow() const { return buffer + rows(); }
   __device__ int *rowSlot() const { return buffer + 2 * rows(); }
   __device__ int *offsets() const { return buffer + 3 * rows(); }
-  __device__ int tokenOf(int row) const { return rowSlot()[row] / topK; }
+  __device__ int tokenOfSlot(int slot) const { return (int)((uint32)slot / (uint32)topK); } // none is negative
+  __device__ int tokenOf(int row) const { return tokenOfSlot(rowSlot()[row]); }
 };
 
 /// One tile of up to `size` rows that belong to one expert. Grids are as large as the worst split needs

@@ -7,8 +7,9 @@ typedef unsigned int uint32;
 
 __device__ inline int64 globalThread() { return (int64)blockIdx.x * blockDim.x + threadIdx.x; }
 __device__ inline int64 globalThreads() { return (int64)gridDim.x * blockDim.x; }
-/// Number of the warp among all warps of the grid; for kernels with one row a warp.
-__device__ inline int64 globalWarp() { return globalThread() / 32; }
+/// Number of the warp among all warps of the grid, and how many there are; for kernels with one row a warp.
+__device__ inline uint32 globalWarp() { return blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; }
+__device__ inline uint32 globalWarps() { return gridDim.x * (blockDim.x / 32); }
 __device__ inline int lane() { return threadIdx.x % 32; }
 
 /// Element i of four neighbours; in an unrolled loop they stay in registers.

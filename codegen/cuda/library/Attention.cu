@@ -26,7 +26,7 @@ struct AttentionShape {
   __device__ float score(float product, int head, int query, int key, float &derivative) const {
     float value = scale * product;
     derivative = 1.0f;
-    if (softcap > 0.0f) {
+    if (softcap * fabsf(value) > 0.0f) { // a value of zero stays; of the cap alone the compiler would make two loops
       const float t = tanhf(value / softcap);
       value = softcap * t;
       derivative = 1.0f - t * t;
@@ -37,6 +37,7 @@ struct AttentionShape {
 
 __device__ inline float dot(const float *a, const float *b, int n) {
   float sum = 0.0f;
+#pragma unroll 4
   for (int i = 0; i < n; ++i)
     sum += a[i] * b[i];
   return sum;
@@ -55,8 +56,7 @@ template <int parts> struct SpreadRow {
   }
   __device__ void addScaled(const float *row, float factor, int n) {
     for (int i = 0; i < parts; ++i)
-      if (lane() + 32 * i < n)
-        part[i] += factor * row[lane() + 32 * i];
+      part[i] += factor * row[min(lane() + 32 * i, n - 1)]; // beyond the row anything: it is not stored
   }
   __device__ void store(float *row, float factor, int n) const {
     for (int i = 0; i < parts; ++i)
@@ -70,11 +70,11 @@ struct AttentionRow {
   int b, head, s;
   bool valid;
   __device__ AttentionRow(const AttentionShape &shape, int heads) {
-    const int64 row = globalWarp();
-    valid = row < (int64)shape.batch * heads * shape.sequence;
-    s = (int)(row % shape.sequence);
-    head = (int)(row / shape.sequence % heads);
-    b = (int)(row / shape.sequence / heads);
+    const uint32 row = globalWarp(), line = row / (uint32)shape.sequence; // fewer than 2^31
+    valid = row < (uint32)shape.batch * heads * shape.sequence;
+    s = (int)(row % (uint32)shape.sequence);
+    head = (int)(line % (uint32)heads);
+    b = (int)(line / (uint32)heads);
   }
 };
 
@@ -100,6 +100,7 @@ struct ForwardRow {
       const float shrink = expf(most - larger), p = seen ? expf(score - larger) : 0.0f;
       mass = mass * shrink + warpReduce<Sum>(p);
       sum.scale(shrink);
+#pragma unroll 1
       for (int j = 0; j < min(32, limit - begin); ++j)
         sum.addScaled(v + shape.valueAt(row.b, begin + j, keyHead), __shfl_sync(0xffffffffu, p, j), shape.valueDim);
       most = larger;
@@ -167,6 +168,7 @@ struct BackwardQueryRow {
       float p, ds = 0.0f;
       if (key < limit)
         ds = operands.adjoint(row.head, row.s, key, own, p);
+#pragma unroll 1
       for (int j = 0; j < min(32, limit - begin); ++j)
         sum.addScaled(operands.k + shape.keyAt(row.b, begin + j, shape.keyHeadOf(row.head)),
                       __shfl_sync(0xffffffffu, ds, j), shape.headDim);
@@ -209,17 +211,23 @@ struct BackwardKeyRow {
     const AttentionRow &row = operands.row;
     const int group = shape.heads / shape.keyHeads, limit = shape.queryLimit(row.s);
     SpreadRow<parts> sumK, sumV;
-    for (int head = row.head * group; head < (row.head + 1) * group; ++head)
-      for (int begin = shape.firstQuery(row.s); begin < limit; begin += 32) {
-        const int query = begin + lane();
-        float p = 0.0f, ds = 0.0f;
-        if (query < limit)
-          ds = operands.adjoint(head, query, row.s, inner[shape.rowAt(row.b, query, head)], p);
-        for (int j = 0; j < min(32, limit - begin); ++j) {
-          sumV.addScaled(operands.dout + shape.outAt(row.b, begin + j, head), __shfl_sync(0xffffffffu, p, j), shape.valueDim);
-          sumK.addScaled(operands.q + shape.queryAt(row.b, begin + j, head), __shfl_sync(0xffffffffu, ds, j), shape.headDim);
-        }
+    int head = row.head * group, begin = shape.firstQuery(row.s);
+    while (head < (row.head + 1) * group) {
+      const int query = begin + lane();
+      float p = 0.0f, ds = 0.0f;
+      if (query < limit)
+        ds = operands.adjoint(head, query, row.s, inner[shape.rowAt(row.b, query, head)], p);
+#pragma unroll 1
+      for (int j = 0; j < min(32, limit - begin); ++j) {
+        sumV.addScaled(operands.dout + shape.outAt(row.b, begin + j, head), __shfl_sync(0xffffffffu, p, j), shape.valueDim);
+        sumK.addScaled(operands.q + shape.queryAt(row.b, begin + j, head), __shfl_sync(0xffffffffu, ds, j), shape.headDim);
       }
+      begin += 32;
+      if (begin >= limit) { // one loop over heads and blocks of queries: ptxas takes long over nested ones
+        begin = shape.firstQuery(row.s);
+        ++head;
+      }
+    }
     sumK.store(dk + shape.keyAt(row.b, row.s, row.head), 1.0f, shape.headDim);
     sumV.store(dv + shape.valueAt(row.b, row.s, row.head), 1.0f, shape.valueDim);
   }
@@ -251,8 +259,8 @@ extern "C" __global__ void attention_backward_keys_256(float *dk, float *dv, con
 extern "C" __global__ void attention_backward_sinks(float *dsinks, const float *lse, const float *inner, AttentionShape shape) {
   const int head = blockIdx.x;
   double sum = 0;
-  for (int64 i = threadIdx.x; i < (int64)shape.batch * shape.sequence; i += blockDim.x) {
-    const int64 at = shape.rowAt((int)(i / shape.sequence), (int)(i % shape.sequence), head);
+  for (uint32 i = threadIdx.x; i < (uint32)shape.batch * shape.sequence; i += blockDim.x) {
+    const int64 at = shape.rowAt((int)(i / (uint32)shape.sequence), (int)(i % (uint32)shape.sequence), head);
     sum -= (double)expf(shape.sinks[head] - lse[at]) * inner[at];
   }
   sum = blockReduce<Sum>(sum);

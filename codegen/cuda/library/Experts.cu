@@ -11,8 +11,8 @@ struct ExpertRows {
   Routing routing;
 
   __device__ float operator()(int row, int column) const {
-    const int slot = gathered || gates ? routing.rowSlot()[row] : 0;
-    const float value = data[(int64)(gathered ? slot / routing.topK : row) * width + column];
+    const int slot = routing.rowSlot()[row];
+    const float value = data[(int64)(gathered ? routing.tokenOfSlot(slot) : row) * width + column];
     return gates ? gates[slot] * value : value;
   }
 };
@@ -53,27 +53,49 @@ extern "C" __global__ void grouped_sum(float *sums, const float *dy, Routing rou
   sums[index] = accumulate ? sums[index] + sum : sum;
 }
 
-/// gate, up and act = silu(gate) * up of every routed row; x is gathered in the load.
+/// The rows of one tile in the order of tokens, looked up once a block.
+struct TileTokens {
+  int token[tileSize]; // -1 beyond the tile's rows
+  float gate[tileSize];
+
+  /// All threads must call it; `gates` may be null.
+  __device__ void fill(const ExpertTile &tile, const Routing &routing, const float *gates) {
+    if (threadIdx.x < tileSize) {
+      const int row = tile.begin + (int)threadIdx.x, slot = row < tile.end ? routing.rowSlot()[row] : -1;
+      token[threadIdx.x] = slot < 0 ? -1 : routing.tokenOfSlot(slot);
+      gate[threadIdx.x] = slot < 0 || !gates ? 1.0f : gates[slot];
+    }
+    __syncthreads();
+  }
+};
+
+/// gate, up and act = silu(gate) * up of every routed row; x is gathered in the load. One product with half a tile's columns of
+/// w_gate beside the same columns of w_up, so that a thread has both numbers of a place.
 extern "C" __global__ void __launch_bounds__(256, 2)
     experts_up(float *gate, float *up, float *act, const float *x, const float *wGate, const float *wUp, Routing routing,
                int width, int hidden) {
   const ExpertTile tile = expertTile(routing, blockIdx.y, tileSize);
   if (tile.expert < 0)
     return;
-  const int firstColumn = blockIdx.x * tileSize, rows = tile.end - tile.begin;
-  const ExpertRows source{x, nullptr, width, true, routing};
-  auto load = [&](int line, int k) { return line < rows ? source(tile.begin + line, k) : 0.0f; };
+  __shared__ TileTokens tokens;
+  tokens.fill(tile, routing, nullptr);
+  const int half = tileSize / 2, firstColumn = blockIdx.x * half, columns = hidden - firstColumn;
   const int64 at = ((int64)tile.expert * hidden + firstColumn) * width;
-  TileResult<> gates, ups;
-  multiplyTile(gates, width, true, load, true, StridedLines{wGate + at, width, 1, hidden - firstColumn});
-  multiplyTile(ups, width, true, load, true, StridedLines{wUp + at, width, 1, hidden - firstColumn});
-  for (int i = 0; i < 4; ++i)
-    for (int j = 0; j < 4; ++j) {
-      const int row = threadIdx.x / 16 + 16 * i, column = firstColumn + threadIdx.x % 16 + 16 * j;
-      if (row >= rows || column >= hidden)
+  TileResult<> result;
+  multiplyTile(
+      result, width, true,
+      [&](int line, int k) { return tokens.token[line] < 0 ? 0.0f : x[(int64)tokens.token[line] * width + k]; }, true,
+      [&](int line, int k) {
+        const int column = line % half;
+        return column < columns ? (line < half ? wGate : wUp)[at + (int64)column * width + k] : 0.0f;
+      });
+  for (int i = 0; i < result.rows; ++i)
+    for (int j = 0; j < result.columns / 2; ++j) {
+      const int row = tile.begin + result.rowOf(i), column = result.columnOf(j);
+      if (row >= tile.end || column >= columns)
         continue;
-      const int64 place = (int64)(tile.begin + row) * hidden + column;
-      const float g = gates.value[i][j], u = ups.value[i][j];
+      const int64 place = (int64)row * hidden + firstColumn + column;
+      const float g = result.value[i][j], u = result.value[i][j + result.columns / 2];
       gate[place] = g;
       up[place] = u;
       act[place] = silu(g) * u;
@@ -87,17 +109,22 @@ extern "C" __global__ void __launch_bounds__(256, 2)
   const ExpertTile tile = expertTile(routing, blockIdx.y, tileSize);
   if (tile.expert < 0)
     return;
-  const int firstColumn = blockIdx.x * tileSize, rows = tile.end - tile.begin;
-  const ExpertRows source{dout, gates, width, true, routing};
+  __shared__ TileTokens tokens;
+  tokens.fill(tile, routing, gates);
+  const int firstColumn = blockIdx.x * tileSize;
   TileResult<> result;
   multiplyTile(
-      result, width, true, [&](int line, int k) { return line < rows ? source(tile.begin + line, k) : 0.0f; }, false,
-      StridedLines{wDown + (int64)tile.expert * width * hidden + firstColumn, 1, hidden, hidden - firstColumn});
+      result, width, true,
+      [&](int line, int k) {
+        return tokens.token[line] < 0 ? 0.0f : tokens.gate[line] * dout[(int64)tokens.token[line] * width + k];
+      },
+      false, StridedLines{wDown + (int64)tile.expert * width * hidden + firstColumn, 1, hidden, hidden - firstColumn});
   result.forEach([&](int row, int column, float dact) {
+    row += tile.begin;
     column += firstColumn;
-    if (row >= rows || column >= hidden)
+    if (row >= tile.end || column >= hidden)
       return;
-    const int64 place = (int64)(tile.begin + row) * hidden + column;
+    const int64 place = (int64)row * hidden + column;
     const float g = gate[place], s = sigmoid(g);
     dgate[place] = dact * up[place] * s * (1.0f + g * (1.0f - s));
     dup[place] = dact * g * s;

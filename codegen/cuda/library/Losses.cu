@@ -55,6 +55,7 @@ extern "C" __global__ void count_targets(float *count, const int *targets, int t
 
 __device__ inline double rowMass(const float *row, int experts) {
   double mass = 0;
+#pragma unroll 2
   for (int expert = 0; expert < experts; ++expert)
     mass += row[expert];
   return mass;
@@ -62,8 +63,10 @@ __device__ inline double rowMass(const float *row, int experts) {
 
 __device__ inline float logSumExp(const float *row, int experts) {
   float most = negativeInfinity(), mass = 0.0f;
+#pragma unroll 2
   for (int expert = 0; expert < experts; ++expert)
     most = maximum(most, row[expert]);
+#pragma unroll 2
   for (int expert = 0; expert < experts; ++expert)
     mass += expf(row[expert] - most);
   return most + logf(mass);
@@ -75,17 +78,19 @@ extern "C" __global__ void balance_sums(double *sums, const float *probs, Routin
                                         int ignored) {
   const int experts = routing.experts, which = (int)blockIdx.x - 1;
   double total = 0;
+#pragma unroll 1
   for (int token = threadIdx.x; token < routing.tokens; token += blockDim.x) {
     if (targets[token] == ignored)
       continue;
     if (which < 0) {
       total += 1;
     } else if (which < experts) {
+#pragma unroll 1 // top-k is small
       for (int j = 0; j < routing.topK; ++j)
         total += routing.ids()[token * routing.topK + j] == which;
     } else {
       const float *row = probs + (int64)token * experts;
-      total += row[which - experts] / (normalize ? rowMass(row, experts) : 1.0);
+      total += row[which - experts] * (normalize ? 1.0 / rowMass(row, experts) : 1.0);
     }
   }
   total = blockReduce<Sum>(total);
@@ -115,14 +120,14 @@ extern "C" __global__ void switch_balance_gradient(float *dprobs, const float *p
   const float *row = probs + token * experts;
   const double n = sums[0], factor = n > 0 ? *g * (double)experts / (n * n * routing.topK) : 0.0;
   const bool counted = targets[token] != ignored;
-  double mass = 1, inner = 0;
+  double scale = 1, inner = 0;
   if (normalize && counted) {
-    mass = rowMass(row, experts);
+    scale = 1.0 / rowMass(row, experts);
     for (int expert = 0; expert < experts; ++expert)
-      inner += sums[1 + expert] * row[expert] / mass;
+      inner += sums[1 + expert] * (row[expert] * scale);
   }
   for (int expert = 0; expert < experts; ++expert)
-    dprobs[token * experts + expert] = counted ? (float)(factor * (sums[1 + expert] - inner) / mass) : 0.0f;
+    dprobs[token * experts + expert] = counted ? (float)(factor * scale * (sums[1 + expert] - inner)) : 0.0f;
 }
 
 /// sums[0] counted tokens, sums[1] their logsumexp squared; the mean to *loss where it is given. One block.
@@ -164,22 +169,26 @@ extern "C" __global__ void routing_statistics(float *statistics, const float *lo
                                               const int *targets, int ignored) {
   const int experts = routing.experts, which = blockIdx.x;
   double total = 0;
+#pragma unroll 1
   for (int token = threadIdx.x; token < routing.tokens; token += blockDim.x) {
     if (targets[token] == ignored)
       continue;
     const float *p = probs + (int64)token * experts;
     if (which < experts) {
+#pragma unroll 1 // top-k is small
       for (int j = 0; j < routing.topK; ++j)
         total += routing.ids()[token * routing.topK + j] == which;
     } else if (which == experts) {
-      const double mass = rowMass(p, experts);
+      const double scale = 1.0 / rowMass(p, experts);
+#pragma unroll 1 // one copy of the logarithm
       for (int expert = 0; expert < experts; ++expert)
-        if (p[expert] > 0)
-          total -= p[expert] / mass * log(p[expert] / mass);
+        if (const double share = p[expert] * scale; share > 0)
+          total -= share * log(share);
     } else if (which == experts + 1) {
       total += logSumExp(logits + (int64)token * experts, experts);
     } else if (which == experts + 2) {
       float most = negativeInfinity();
+#pragma unroll 2
       for (int expert = 0; expert < experts; ++expert)
         most = maximum(most, p[expert]);
       total += most;

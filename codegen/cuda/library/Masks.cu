@@ -51,20 +51,40 @@ struct MaskUnits {
   }
 };
 
-/// One block a matrix. `bytes` holds zeros.
-extern "C" __global__ void __launch_bounds__(256)
+/// A matrix whose mask is drawn: all units are wanted that are not taken yet.
+struct DrawnMatrix {
+  unsigned char *own;
+  int64 first; // weight in the whole tensor
+  const MaskUnits &shape;
+  uint64 philoxKey;
+
+  __device__ DrawnMatrix(unsigned char *bytes, const int64 *seed, uint64 stream, const MaskUnits &shape)
+      : own(bytes + (int64)blockIdx.x * shape.size), first((int64)blockIdx.x * shape.size), shape(shape),
+        philoxKey((uint64)*seed * 0x9E3779B97F4A7C15ull ^ stream) {}
+  __device__ bool wanted(uint32 unit) const { return own[shape.firstWeight(unit)] == 0; }
+  __device__ uint64 key(uint32 unit) const {
+    return (uint64)philoxBits((uint64)(first + shape.firstWeight(unit)), 0, philoxKey);
+  }
+  __device__ void take(uint32 unit) const {
+    shape.forEach(unit, [&](uint32 i) { own[i] = 1; });
+  }
+};
+
+/// A matrix without groups; one block each. `bytes` holds zeros.
+extern "C" __global__ void __launch_bounds__(256, 1)
     random_mask(unsigned char *bytes, const int64 *seed, uint64 stream, MaskUnits shape) {
-  const int64 first = (int64)blockIdx.x * shape.size;
-  const uint64 philoxKey = (uint64)*seed * 0x9E3779B97F4A7C15ull ^ stream;
-  unsigned char *own = bytes + first;
-  auto wanted = [&](uint32 unit) { return own[shape.firstWeight(unit)] == 0; };
-  auto key = [&](uint32 unit) { return (uint64)philoxBits((uint64)(first + shape.firstWeight(unit)), 0, philoxKey); };
-  auto take = [&](uint32 unit) { shape.forEach(unit, [&](uint32 i) { own[i] = 1; }); };
-  if (shape.group == shape.units)
-    blockSelect(shape.units, shape.keep, wanted, key, take);
-  else
-    for (uint32 begin = threadIdx.x * shape.group; begin < shape.units; begin += blockDim.x * shape.group)
-      threadSelect(begin, begin + shape.group, shape.keep, wanted, key, take);
+  const DrawnMatrix matrix(bytes, seed, stream, shape);
+  blockSelect(shape.units, shape.keep, [&](uint32 unit) { return matrix.wanted(unit); },
+              [&](uint32 unit) { return matrix.key(unit); }, [&](uint32 unit) { matrix.take(unit); });
+}
+
+/// The same for the groups of an n:m pattern, one thread a group.
+extern "C" __global__ void __launch_bounds__(256, 1)
+    random_groups(unsigned char *bytes, const int64 *seed, uint64 stream, MaskUnits shape) {
+  const DrawnMatrix matrix(bytes, seed, stream, shape);
+  for (uint32 begin = threadIdx.x * shape.group; begin < shape.units; begin += blockDim.x * shape.group)
+    threadSelect(begin, begin + shape.group, shape.keep, [&](uint32 unit) { return matrix.wanted(unit); },
+                 [&](uint32 unit) { return matrix.key(unit); }, [&](uint32 unit) { matrix.take(unit); });
 }
 
 struct MaskPlaces {
@@ -103,8 +123,9 @@ struct MaskMatrix {
 };
 
 /// Units for which wanted(unit) holds, in every thread. All threads of the block must call it.
-template <typename Wanted> __device__ inline int64 countUnits(uint32 units, Wanted wanted) {
-  int64 count = 0;
+template <typename Wanted> __device__ inline uint32 countUnits(uint32 units, Wanted wanted) {
+  uint32 count = 0;
+#pragma unroll 1
   for (uint32 unit = threadIdx.x; unit < units; unit += blockDim.x)
     count += wanted(unit);
   return blockReduce<Sum>(count);
@@ -131,12 +152,12 @@ __device__ inline void dropUnits(const MaskMatrix &matrix, const int64 *seed, co
   blockSelect(shape.units, share < count ? share : count, wanted, key, [&](uint32 unit) { matrix.set(unit, 0, 0.0f); });
 }
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 1)
     drop_mask(unsigned char *bytes, MaskPlaces places, MaskUnits shape, const int64 *seed, const int64 *step, const int64 *amount,
               uint64 stream, int sign) {
   dropUnits<false>(MaskMatrix(bytes, places, shape, blockIdx.x), seed, step, amount, stream, sign);
 }
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 1)
     drop_mask_softly(unsigned char *bytes, MaskPlaces places, MaskUnits shape, const int64 *seed, const int64 *step,
                      const int64 *amount, uint64 stream, int sign) {
   dropUnits<true>(MaskMatrix(bytes, places, shape, blockIdx.x), seed, step, amount, stream, sign);
@@ -144,7 +165,7 @@ extern "C" __global__ void __launch_bounds__(256)
 
 /// Gradual pruning of matrices without groups: as many units stay as the share of the way to `target` allows. One block a
 /// matrix.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 1)
     prune_mask(unsigned char *bytes, MaskPlaces places, MaskUnits shape, const int64 *amount, int64 target) {
   const MaskMatrix matrix(bytes, places, shape, blockIdx.x);
   const int64 stay = shape.keep - ((int64)shape.keep - target) * *amount / billion;
@@ -186,12 +207,12 @@ __device__ inline void growUnits(const MaskMatrix &matrix, const int64 *seed, co
               [&](uint32 unit) { matrix.set(unit, 1, restart); });
 }
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 1)
     grow_mask(unsigned char *bytes, MaskPlaces places, MaskUnits shape, const int64 *seed, const int64 *step, uint64 stream,
               const float *gradient, float restart) {
   growUnits<false>(MaskMatrix(bytes, places, shape, blockIdx.x), seed, step, stream, gradient, restart);
 }
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 1)
     grow_mask_by_gradient(unsigned char *bytes, MaskPlaces places, MaskUnits shape, const int64 *seed, const int64 *step,
                           uint64 stream, const float *gradient, float restart) {
   growUnits<true>(MaskMatrix(bytes, places, shape, blockIdx.x), seed, step, stream, gradient, restart);

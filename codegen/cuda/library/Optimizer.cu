@@ -75,6 +75,7 @@ extern "C" __global__ void adamw(float *w, float *m, float *v, float *gradient, 
                                  int64 count) {
   const AdamStep &step = sharedStep(scalars, settings);
   const float beta1 = (float)settings.beta1, beta2 = (float)settings.beta2, epsilon = (float)settings.epsilon;
+#pragma unroll 2
   for (int64 i = globalThread(); i < count; i += globalThreads()) {
     if (step.update) {
       const float g = gradient[i] * step.scale;
@@ -94,6 +95,7 @@ extern "C" __global__ void masked_adamw(float *w, float *m, float *v, float *gra
   const AdamStep &step = sharedStep(scalars, settings);
   const float beta1 = (float)settings.beta1, beta2 = (float)settings.beta2, epsilon = (float)settings.epsilon;
   const double rate = scalars.learningRate.read();
+#pragma unroll 1
   for (int64 i = globalThread(); i < count; i += globalThreads()) {
     const bool kept = isKept(mask, i);
     if (!kept) {

@@ -28,6 +28,7 @@ __device__ inline void insertExpert(const Keys &key, int expert, int limit, int 
   if (filled == limit && !precedes(key(expert), expert, key(ids[limit - 1]), ids[limit - 1]))
     return;
   int place = filled < limit ? filled++ : limit - 1;
+#pragma unroll 1
   for (; place > 0 && precedes(key(expert), expert, key(ids[place - 1]), ids[place - 1]); --place)
     ids[place] = ids[place - 1];
   ids[place] = expert;
@@ -36,6 +37,7 @@ __device__ inline void insertExpert(const Keys &key, int expert, int limit, int 
 /// The best key of group `group`, or the sum of its two best.
 __device__ inline float groupScore(const Keys &key, int group, int size, int sumOfBestTwo) {
   int first = group * size, second = -1;
+#pragma unroll 1
   for (int expert = first + 1; expert < (group + 1) * size; ++expert) {
     if (precedes(key(expert), expert, key(first), first)) {
       second = first;
@@ -50,6 +52,7 @@ __device__ inline float groupScore(const Keys &key, int group, int size, int sum
 /// Whether the group is among the `kept` first of all.
 __device__ inline bool keepsGroup(const float *scores, int group, int groups, int kept) {
   int before = 0;
+#pragma unroll 1
   for (int other = 0; other < groups; ++other)
     before += other != group && precedes(scores[other], other, scores[group], group);
   return before < kept;
@@ -66,32 +69,45 @@ extern "C" __global__ void route_tokens(const float *logits, Routing routing, fl
   const float *row = logits + token * experts;
   float *p = probs + token * experts;
   if (sigmoidScore) {
+#pragma unroll 2
     for (int expert = 0; expert < experts; ++expert)
       p[expert] = sigmoid(row[expert]);
   } else {
     float most = negativeInfinity(), mass = 0.0f;
+#pragma unroll 2
     for (int expert = 0; expert < experts; ++expert)
       most = maximum(most, row[expert]);
+#pragma unroll 2
     for (int expert = 0; expert < experts; ++expert)
       mass += p[expert] = expf(row[expert] - most);
+#pragma unroll 2
     for (int expert = 0; expert < experts; ++expert)
       p[expert] /= mass;
   }
   const Keys key{selection.comparesProbabilities ? p : row, selection.bias};
   const int groups = selection.groups, size = experts / groups;
   float *scores = groupScores + token * groups;
+#pragma unroll 1
   for (int group = 0; groups > 1 && group < groups; ++group)
     scores[group] = groupScore(key, group, size, selection.sumOfBestTwo);
   int *ids = routing.ids() + token * topK;
   int filled = 0;
-  for (int group = 0; group < groups; ++group)
-    if (groups == 1 || keepsGroup(scores, group, groups, selection.kept))
-      for (int expert = group * size; expert < (group + 1) * size; ++expert)
-        insertExpert(key, expert, topK, filled, ids);
+  bool keeps = true; // the group of the expert
+#pragma unroll 1 // the list is in memory: one insertion waits for the other
+  for (int expert = 0, left = 0; expert < groups * size; ++expert, --left) {
+    if (groups > 1 && left == 0) {
+      keeps = keepsGroup(scores, expert / size, groups, selection.kept);
+      left = size;
+    }
+    if (keeps)
+      insertExpert(key, expert, topK, filled, ids);
+  }
   float sum = epsilon;
+#pragma unroll 1
   for (int j = 0; j < topK; ++j)
     sum += p[ids[j]];
   const float factor = renormalize ? scale / sum : scale;
+#pragma unroll 1
   for (int j = 0; j < topK; ++j)
     gates[token * topK + j] = p[ids[j]] * factor;
 }
@@ -158,12 +174,15 @@ extern "C" __global__ void route_gradient(float *dlogits, const float *probs, Ro
   for (int expert = 0; expert < experts; ++expert)
     dx[expert] = dprobs[token * experts + expert];
   double sum = epsilon, weighted = 0;
+#pragma unroll 1 // top-k is small
   for (int j = 0; j < topK; ++j) {
     sum += p[ids[j]];
     weighted += (double)dgate[j] * p[ids[j]];
   }
+  const double factor = renormalize ? scale / sum : scale, mean = renormalize ? weighted / sum : 0.0;
+#pragma unroll 1
   for (int j = 0; j < topK; ++j)
-    dx[ids[j]] += (float)(scale * (renormalize ? (dgate[j] - weighted / sum) / sum : (double)dgate[j]));
+    dx[ids[j]] += (float)(factor * (dgate[j] - mean));
   double inner = 0;
   for (int expert = 0; expert < experts; ++expert)
     inner += (double)p[expert] * dx[expert];
@@ -171,38 +190,38 @@ extern "C" __global__ void route_gradient(float *dlogits, const float *probs, Ro
     dx[expert] = sigmoidScore ? dx[expert] * p[expert] * (1.0f - p[expert]) : p[expert] * (float)(dx[expert] - inner);
 }
 
-/// Row r of the result is x of r's token (times its gate).
+/// Row r of the result is x of r's token (times its gate), one row a warp.
 extern "C" __global__ void dispatch(float *rows, const float *x, Routing routing, const float *gates, int width) {
-  const int64 count = (int64)routing.rows() * width;
-  for (int64 index = globalThread(); index < count; index += globalThreads()) {
-    const int slot = routing.rowSlot()[index / width];
-    const float value = x[(int64)(slot / routing.topK) * width + index % width];
-    rows[index] = gates ? gates[slot] * value : value;
+  for (uint32 row = globalWarp(); row < (uint32)routing.rows(); row += globalWarps()) {
+    const int slot = routing.rowSlot()[row];
+    const float gate = gates ? gates[slot] : 1.0f, *source = x + (int64)routing.tokenOfSlot(slot) * width;
+    for (int column = lane(); column < width; column += 32)
+      rows[(int64)row * width + column] = gate * source[column];
   }
 }
 
-/// out[t] = sum over slots in slot order of (gate) rows[row of slot].
+/// out[t] = sum over slots in slot order of (gate) rows[row of slot], one token a warp.
 extern "C" __global__ void combine(float *out, const float *rows, Routing routing, const float *gates, int width) {
-  const int64 count = (int64)routing.tokens * width;
-  for (int64 index = globalThread(); index < count; index += globalThreads()) {
-    const int token = (int)(index / width);
-    float sum = 0.0f;
-    for (int j = 0; j < routing.topK; ++j) {
-      const int slot = token * routing.topK + j;
-      const float value = rows[(int64)routing.slotRow()[slot] * width + index % width];
-      sum += gates ? gates[slot] * value : value;
+  for (uint32 token = globalWarp(); token < (uint32)routing.tokens; token += globalWarps())
+    for (int column = lane(); column < width; column += 32) {
+      float sum = 0.0f;
+#pragma unroll 2 // top-k is small
+      for (int j = 0; j < routing.topK; ++j) {
+        const int slot = (int)token * routing.topK + j;
+        const float value = rows[(int64)routing.slotRow()[slot] * width + column];
+        sum += gates ? gates[slot] * value : value;
+      }
+      out[(int64)token * width + column] = sum;
     }
-    out[index] = sum;
-  }
 }
 
 /// dgates[slot] = dout[token] . rows[row of slot], one slot a warp.
 extern "C" __global__ void combine_gate_gradient(float *dgates, const float *dout, const float *rows, Routing routing,
                                                  int width) {
-  const int64 slot = globalWarp();
+  const int slot = (int)globalWarp();
   if (slot >= routing.rows())
     return;
-  const float *a = dout + slot / routing.topK * width, *b = rows + (int64)routing.slotRow()[slot] * width;
+  const float *a = dout + (int64)routing.tokenOfSlot(slot) * width, *b = rows + (int64)routing.slotRow()[slot] * width;
   float sum = 0.0f;
   for (int i = lane(); i < width; i += 32)
     sum += a[i] * b[i];

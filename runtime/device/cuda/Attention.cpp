@@ -18,8 +18,10 @@ struct AttentionShape {
 void checkSizes(Arguments &arguments, const AttentionArguments &settings) {
   arguments.supported(settings.headDim <= headDimLimit && settings.valueDim <= headDimLimit,
                       "head_dim and value_dim must be at most 256 on the CUDA device");
-  arguments.require(settings.batch <= INT32_MAX && settings.sequence <= INT32_MAX / 2,
-                    "batch must fit into 31 bits and sequence into 30");
+  arguments.supported(settings.sequence <= INT32_MAX / 2 &&
+                          settings.batch <=
+                              INT32_MAX / std::max<int64_t>(1, settings.heads * settings.sequence),
+                      "batch x sequence x heads must fit into 31 bits, sequence into 30");
 }
 
 /// Slopes go to the device's memory, which `kernel` keeps.

@@ -18,7 +18,7 @@ Blocks tilesOf(int64_t extent, const char *things) {
 
 void appendCombine(PreparedKernel &kernel, const RoutingParameter &routing, int64_t width, const Tensor &out,
                    const std::function<void(Launch &)> &rows, const Tensor &gates) {
-  Launch &launch = kernel.elements("combine", routing.tokens * width).pointer(out);
+  Launch &launch = kernel.rows("combine", routing.tokens, "tokens").pointer(out);
   rows(launch);
   launch.value(routing).pointer(gates).integer(width);
 }
@@ -136,7 +136,8 @@ StatusOr<PreparedKernel> prepareExpertsUp(PrepareContext &context) {
     arguments.elements(*result, rowsOf(routing) * hidden, "gate, up and act");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
-  kernel.launch("experts_up", tilesOf(hidden, "hidden width"), rowTiles(routing))
+  // A tile holds 32 columns of w_gate and the same of w_up.
+  kernel.launch("experts_up", Blocks::each(hidden, 32, "hidden width"), rowTiles(routing))
       .pointer(gate)
       .pointer(up)
       .pointer(act)

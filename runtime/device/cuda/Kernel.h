@@ -99,6 +99,10 @@ struct PreparedKernel {
   Launch &elements(std::string kernel, int64_t count, int64_t perThread = 1) {
     return launch(std::move(kernel), Blocks::each(count, 256 * perThread, "elements").atMost(4096));
   }
+  /// One warp a row, in turns if there are many rows.
+  Launch &rows(std::string kernel, int64_t count, const std::string &things) {
+    return launch(std::move(kernel), Blocks::each(count, 8, things).atMost(4096));
+  }
   /// Reserves part of the workspace; returns its offset.
   uint64_t reserve(uint64_t bytes) {
     const uint64_t at = workspaceBytes;

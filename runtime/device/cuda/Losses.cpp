@@ -80,6 +80,8 @@ Head readHead(Arguments &arguments) {
   head.loss = readScalar(arguments, arguments.output(0), "the loss");
   arguments.require(head.x.dim(-1) > 0 && head.w.dim(0) > 0, "width and vocabulary must not be zero");
   arguments.shape(head.w, {head.w.dim(0), head.x.dim(-1)}, "w");
+  arguments.supported(std::max(head.w.dim(0), head.x.dim(-1)) <= INT32_MAX,
+                      "width and vocabulary must fit into 31 bits");
   return head;
 }
 

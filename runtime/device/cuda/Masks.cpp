@@ -205,7 +205,8 @@ StatusOr<PreparedKernel> prepareRandomMask(PrepareContext &context) {
   const int64_t words = ceilDivide(weights, 4);
   const uint64_t bytes = kernel.reserve(static_cast<uint64_t>(words) * 4);
   kernel.elements("fill_4", words).workspace(bytes).integer(0).longInteger(words);
-  kernel.launch("random_mask", Blocks::each(shape.matrices, 1, "matrices"))
+  const bool inGroups = shape.pattern.isGroups() && !shape.pattern.isBlocks();
+  kernel.launch(inGroups ? "random_groups" : "random_mask", Blocks::each(shape.matrices, 1, "matrices"))
       .workspace(bytes)
       .pointer(seed)
       .value(stream)

@@ -3,7 +3,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 
-// Commands that move values without computing.
+#include <algorithm>
+#include <numeric>
+
+// Commands that move values without computing. The adjoint of lookups is in LookupGradient.cpp.
 namespace sluice::cuda {
 namespace {
 
@@ -11,8 +14,8 @@ namespace {
 struct StridedCopy {
   static constexpr int64_t limit = 8;
   int32_t rank = 0;
-  int64_t start = 0, startY = 0;
-  int64_t size[limit] = {}, strideX[limit] = {}, strideY[limit] = {};
+  uint32_t size[limit] = {};
+  int64_t start = 0, startY = 0, strideX[limit] = {}, strideY[limit] = {};
 };
 
 std::vector<int64_t> rowMajorStrides(const std::vector<int64_t> &shape) {
@@ -52,26 +55,46 @@ struct Move {
   }
 };
 
-void appendCopy(PreparedKernel &kernel, const Tensor &y, const Tensor &x, const StridedCopy &shape,
-                int64_t count) {
-  kernel.elements(concat("strided_copy_", elementSize(x.type)), count)
+/// A copy over the dimensions of `size`, with the strides of x and y; y starts at startY.
+struct Copy {
+  std::vector<int64_t> size, strideX, strideY;
+  int64_t start = 0, startY = 0;
+
+  int64_t elements() const {
+    return std::accumulate(size.begin(), size.end(), int64_t{1}, std::multiplies<>());
+  }
+  StridedCopy parameter() const {
+    StridedCopy shape;
+    shape.rank = static_cast<int32_t>(size.size());
+    shape.start = start;
+    shape.startY = startY;
+    for (size_t i = 0; i < size.size(); ++i) {
+      shape.size[i] = static_cast<uint32_t>(size[i]);
+      shape.strideX[i] = strideX[i];
+      shape.strideY[i] = strideY[i];
+    }
+    return shape;
+  }
+};
+
+/// Copies of 2^31 elements and more go in parts: the kernels count elements in 32 bits.
+void appendCopy(PreparedKernel &kernel, const Tensor &y, const Tensor &x, const Copy &copy) {
+  if (copy.elements() > INT32_MAX) {
+    const auto largest =
+        static_cast<size_t>(std::max_element(copy.size.begin(), copy.size.end()) - copy.size.begin());
+    Copy first = copy, second = copy;
+    first.size[largest] /= 2;
+    second.size[largest] -= first.size[largest];
+    second.start += first.size[largest] * copy.strideX[largest];
+    second.startY += first.size[largest] * copy.strideY[largest];
+    appendCopy(kernel, y, x, first);
+    return appendCopy(kernel, y, x, second);
+  }
+  kernel.elements(concat("strided_copy_", elementSize(x.type)), copy.elements())
       .pointer(y)
       .pointer(x)
-      .value(shape)
-      .longInteger(count);
-}
-
-/// A copy over the dimensions of `extents`, with the strides of x and y.
-StridedCopy stridedCopy(const std::vector<int64_t> &extents, const std::vector<int64_t> &strideX,
-                        const std::vector<int64_t> &strideY) {
-  StridedCopy shape;
-  shape.rank = static_cast<int32_t>(extents.size());
-  for (size_t i = 0; i < extents.size(); ++i) {
-    shape.size[i] = extents[i];
-    shape.strideX[i] = strideX[i];
-    shape.strideY[i] = strideY[i];
-  }
-  return shape;
+      .value(copy.parameter())
+      .integer(copy.elements());
 }
 
 /// Rows of a table by id; ids of kind i32.
@@ -87,15 +110,15 @@ StatusOr<PreparedKernel> prepareLookup(PrepareContext &context, size_t idsIndex,
   SLUICE_RETURN_IF_ERROR(arguments.status());
   const int64_t width = table.dim(0) > 0 ? table.elements / table.dim(0) : 0;
   arguments.elements(y, ids.elements * width, "the result");
-  arguments.require(table.dim(0) <= INT32_MAX && width <= INT32_MAX,
-                    "the table's sizes must fit into 31 bits");
+  arguments.supported(std::max({table.dim(0), width, ids.elements}) <= INT32_MAX,
+                      "the sizes of ids and table must fit into 31 bits");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
-  kernel.elements("lookup", y.elements)
+  kernel.rows("lookup", ids.elements, "ids")
       .pointer(y)
       .pointer(ids)
       .pointer(table)
-      .longInteger(y.elements)
+      .integer(ids.elements)
       .integer(table.dim(0))
       .integer(width)
       .damage();
@@ -109,38 +132,6 @@ StatusOr<PreparedKernel> prepareEmbedding(PrepareContext &context) {
 }
 StatusOr<PreparedKernel> prepareGather(PrepareContext &context) {
   return prepareLookup(context, 1, 0);
-}
-
-StatusOr<PreparedKernel> prepareEmbeddingGradient(PrepareContext &context) {
-  Arguments arguments(context);
-  arguments.inputs(2);
-  arguments.outputs(1);
-  const Tensor ids = arguments.input(0, ElementType::I32), dy = arguments.input(1),
-               dtable = arguments.output(0);
-  const bool accumulate = arguments.flag("accumulate");
-  arguments.require(dtable.rank() >= 1, "the table's gradient must have at least one dimension");
-  SLUICE_RETURN_IF_ERROR(arguments.status());
-  const int64_t width = dtable.dim(0) > 0 ? dtable.elements / dtable.dim(0) : 0;
-  arguments.elements(dy, ids.elements * width, "dy");
-  arguments.require(dtable.dim(0) <= INT32_MAX && width <= INT32_MAX,
-                    "the table's sizes must fit into 31 bits");
-  SLUICE_RETURN_IF_ERROR(arguments.status());
-  PreparedKernel kernel;
-  if (!accumulate)
-    kernel.elements("fill_4", dtable.elements).pointer(dtable).integer(0).longInteger(dtable.elements);
-  kernel.launch("lookup_gradient", Blocks::each(ids.elements, 1, "ids"), 128)
-      .pointer(dtable)
-      .pointer(ids)
-      .pointer(dy)
-      .integer(ids.elements)
-      .integer(dtable.dim(0))
-      .integer(width)
-      .damage();
-  return kernel;
-}
-
-StatusOr<PreparedKernel> prepareGatherGradient(PrepareContext &context) {
-  return prepareEmbeddingGradient(context);
 }
 
 StatusOr<PreparedKernel> prepareFill(PrepareContext &context) {
@@ -181,7 +172,7 @@ StatusOr<PreparedKernel> prepareCopy(PrepareContext &context) {
   arguments.elements(move.y, move.x.elements, "the result");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
-  appendCopy(kernel, move.y, move.x, stridedCopy({move.y.elements}, {1}, {1}), move.y.elements);
+  appendCopy(kernel, move.y, move.x, Copy{{move.y.elements}, {1}, {1}});
   return kernel;
 }
 
@@ -205,8 +196,7 @@ StatusOr<PreparedKernel> prepareTranspose(PrepareContext &context) {
   }
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
-  appendCopy(kernel, move.y, move.x, stridedCopy(move.y.shape, strides, rowMajorStrides(move.y.shape)),
-             move.y.elements);
+  appendCopy(kernel, move.y, move.x, Copy{move.y.shape, strides, rowMajorStrides(move.y.shape)});
   return kernel;
 }
 
@@ -217,14 +207,14 @@ StatusOr<PreparedKernel> prepareSlice(PrepareContext &context) {
   arguments.require(move.y.rank() == move.x.rank(), "the result must have the input's rank");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   const std::vector<int64_t> strides = rowMajorStrides(move.x.shape);
-  StridedCopy shape = stridedCopy(move.y.shape, strides, rowMajorStrides(move.y.shape));
+  Copy copy{move.y.shape, strides, rowMajorStrides(move.y.shape)};
   for (size_t i = 0; i < offsets.size(); ++i) {
     arguments.require(move.y.shape[i] <= move.x.shape[i] - offsets[i], "the slice must lie inside the input");
-    shape.start += offsets[i] * strides[i];
+    copy.start += offsets[i] * strides[i];
   }
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
-  appendCopy(kernel, move.y, move.x, shape, move.y.elements);
+  appendCopy(kernel, move.y, move.x, copy);
   return kernel;
 }
 
@@ -249,9 +239,9 @@ StatusOr<PreparedKernel> prepareConcat(PrepareContext &context) {
     arguments.require(total + x.dim(axis) <= y.dim(axis),
                       "the inputs' sizes along the axis must add up to the result's");
     SLUICE_RETURN_IF_ERROR(arguments.status());
-    StridedCopy shape = stridedCopy(x.shape, rowMajorStrides(x.shape), strides);
-    shape.startY = total * strides[static_cast<size_t>(axis)];
-    appendCopy(kernel, y, x, shape, x.elements);
+    Copy copy{x.shape, rowMajorStrides(x.shape), strides};
+    copy.startY = total * strides[static_cast<size_t>(axis)];
+    appendCopy(kernel, y, x, copy);
     total += x.dim(axis);
   }
   arguments.require(total == y.dim(axis), "the inputs' sizes along the axis must add up to the result's");

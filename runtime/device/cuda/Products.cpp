@@ -1,5 +1,6 @@
 #include "runtime/device/cuda/Kernels.h"
 
+#include <algorithm>
 #include <array>
 
 namespace sluice::cuda {
@@ -13,10 +14,10 @@ Launch &launchProduct(PreparedKernel &kernel, const DenseProduct &product,
   return launch.integer(product.m)
       .integer(product.n)
       .integer(product.k)
-      .longInteger(product.rowA)
-      .longInteger(product.depthA)
-      .longInteger(product.columnB)
-      .longInteger(product.depthB)
+      .integer(product.rowA)
+      .integer(product.depthA)
+      .integer(product.columnB)
+      .integer(product.depthB)
       .integer(product.accumulate);
 }
 
@@ -42,6 +43,8 @@ StatusOr<PreparedKernel> prepareGemm(PrepareContext &context) {
   product.accumulate = accumulate;
   arguments.require((transposeB ? b.dim(-1) : b.rows()) == product.k,
                     "A and B must agree in the reduced dimension");
+  arguments.supported(std::max({product.m, product.n, product.k}) <= INT32_MAX,
+                      "the sizes of a product must fit into 31 bits");
   arguments.require(c.rows() == product.m && c.dim(-1) == product.n, "C must be [M, N] of op(A) op(B)");
   Tensor bias;
   if (arguments.inputCount() == 3) {
@@ -62,11 +65,12 @@ namespace {
 struct Contraction {
   static constexpr size_t limit = 12;
   int32_t resultRank = 0, contractedRank = 0;
-  int64_t size[limit] = {}, strideA[limit] = {}, strideB[limit] = {};
+  uint32_t size[limit] = {};
+  int64_t strideA[limit] = {}, strideB[limit] = {};
 
   void add(int64_t extent, int64_t a, int64_t b) {
     const int i = resultRank + contractedRank;
-    size[i] = extent;
+    size[i] = static_cast<uint32_t>(extent);
     strideA[i] = a;
     strideB[i] = b;
   }
@@ -148,14 +152,17 @@ StatusOr<PreparedKernel> prepareContract(PrepareContext &context) {
     ++shape.contractedRank;
     count *= sizeOf(name);
   }
+  arguments.supported(c.elements <= INT32_MAX && count <= INT32_MAX,
+                      "a general contraction takes at most 2^31 - 1 results and products a result");
+  SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
   kernel.elements("contract", c.elements)
       .pointer(c)
       .pointer(a)
       .pointer(b)
       .value(shape)
-      .longInteger(c.elements)
-      .longInteger(count)
+      .integer(c.elements)
+      .integer(count)
       .integer(accumulate);
   return kernel;
 }

@@ -110,7 +110,7 @@ StatusOr<PreparedKernel> prepareDispatch(PrepareContext &context) {
   arguments.elements(y, rowsOf(routing) * x.dim(-1), "the result");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
-  kernel.elements("dispatch", y.elements)
+  kernel.rows("dispatch", rowsOf(routing), "routed rows")
       .pointer(y)
       .pointer(x)
       .value(routing)
@@ -132,7 +132,7 @@ StatusOr<PreparedKernel> prepareCombine(PrepareContext &context) {
   arguments.elements(rows, rowsOf(routing) * out.dim(-1), "ye");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
-  kernel.elements("combine", out.elements)
+  kernel.rows("combine", routing.tokens, "tokens")
       .pointer(out)
       .pointer(rows)
       .value(routing)

@@ -32,6 +32,53 @@ TEST(Lookup, EmbeddingAndItsGradient) {
   EXPECT_CLOSE(runner.read(added), total);
 }
 
+/// Tables of one to three digits of eight bits, uses of several blocks, ids of one use and of thousands. The
+/// numbers are small integers, whose sums are exact in any order.
+TEST(Lookup, GradientsOfManyUses) {
+  for (const auto &[vocabulary, uses] :
+       {std::pair<int64_t, int64_t>{1, 3}, {256, 1025}, {257, 1023}, {5000, 2048}, {65537, 3000}}) {
+    SCOPED_TRACE(testing::Message() << vocabulary << " rows, " << uses << " uses");
+    const int64_t width = 3;
+    std::mt19937 generator(7);
+    std::vector<int32_t> ids;
+    Floats dy;
+    std::vector<double> sum(static_cast<size_t>(vocabulary * width));
+    for (int64_t i = 0; i < uses; ++i) {
+      // Every third use is of the last row.
+      const auto id =
+          i % 3 == 0 ? vocabulary - 1 : static_cast<int64_t>(generator() % static_cast<uint64_t>(vocabulary));
+      ids.push_back(static_cast<int32_t>(id));
+      for (int64_t j = 0; j < width; ++j) {
+        dy.push_back(static_cast<float>(static_cast<int>(generator() % 17) - 8));
+        sum[static_cast<size_t>(id * width + j)] += dy.back();
+      }
+    }
+    CommandRunner runner;
+    const Operand dtable = runner.output({vocabulary, width});
+    runner.add("embedding_gradient", {runner.integers({uses}, ids), runner.floats({uses, width}, dy)},
+               {dtable});
+    runner.run();
+    EXPECT_EQ(relativeError(runner.read(dtable), sum), 0);
+  }
+}
+
+TEST(Lookup, NoUsesHaveNoGradient) {
+  CommandRunner runner;
+  const Operand dtable = runner.output({3, 2});
+  runner.add("embedding_gradient", {runner.integers({0}, {}), runner.floats({0, 2}, {})}, {dtable});
+  runner.run();
+  EXPECT_EQ(runner.read(dtable), Floats(6));
+}
+
+TEST(Lookup, AGradientOfAnIdOutsideTheTableIsRefused) {
+  for (int32_t id : {-1, 3, 1 << 24}) {
+    CommandRunner runner;
+    runner.add("embedding_gradient", {runner.integers({2}, {0, id}), runner.floats({2, 2}, Floats(4))},
+               {runner.output({3, 2})});
+    EXPECT_EQ(exitCode(runner.runWith(2)), ExitCode::BadInput) << id;
+  }
+}
+
 TEST(Lookup, AnIdOutsideTheTableIsRefused) {
   CommandRunner runner;
   runner.add("embedding", {runner.integers({2}, {0, -1}), runner.floats({3, 2}, Floats(6))},
