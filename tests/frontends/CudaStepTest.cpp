@@ -52,12 +52,12 @@ struct StepCounts {
 TEST_P(CudaCounts, LaunchesAndNodesOfAStep) {
   static const std::map<int, std::map<std::string, StepCounts>> goldens = {
       {13000,
-       {{"DenseTied", {86, 133}},
-        {"DenseUntied", {88, 135}},
-        {"MoeFourTied", {136, 171}},
-        {"MoeFourUntied", {138, 173}},
-        {"MoeSixteenSharedTied", {154, 207}},
-        {"MoeSixteenSharedUntied", {156, 209}}}}};
+       {{"DenseTied", {48, 95}},
+        {"DenseUntied", {48, 95}},
+        {"MoeFourTied", {94, 129}},
+        {"MoeFourUntied", {94, 129}},
+        {"MoeSixteenSharedTied", {100, 153}},
+        {"MoeSixteenSharedUntied", {100, 153}}}}};
   REQUIRE_OK(trainStep(*session, 2));
   StatusOr<std::shared_ptr<const cuda::Nvrtc>> nvrtc = cuda::Nvrtc::open();
   REQUIRE_OK(nvrtc);

@@ -1,9 +1,19 @@
 // AdamW (Loshchilov and Hutter 2019) as PyTorch computes it, the global norm, and initial values.
 #include "Mask.cuh"
+#include "TensorList.cuh"
 
-/// parts[b] = sum of squares of piece b of a gradient, in double; pieces have blockDim.x * 32 elements.
-extern "C" __global__ void squares(double *parts, const float *gradient, int64 count) {
-  const int64 piece = (int64)blockDim.x * 32, begin = blockIdx.x * piece, end = min(count, begin + piece);
+struct SquaredTensor {
+  const float *gradient;
+  int64 count;
+  int endBlock;
+};
+
+/// parts[b] = sum of squares of block b's piece of a gradient, in double; pieces have blockDim.x * 32 elements.
+extern "C" __global__ void squares(TensorList<SquaredTensor> tensors, double *parts) {
+  const int own = tensors.find();
+  const float *gradient = tensors.entry[own].gradient;
+  const int64 piece = (int64)blockDim.x * 32, begin = tensors.blockOf(own) * piece,
+              end = min(tensors.entry[own].count, begin + piece);
   double total = 0;
   for (int64 i = begin + threadIdx.x; i < end; i += blockDim.x)
     total += (double)gradient[i] * gradient[i];
@@ -44,20 +54,23 @@ struct AdamScalars {
 /// One step's numbers, the same for every element.
 struct AdamStep {
   bool update;
-  float rest, scale, keep, corrected, inverseRoot;
+  float rest, scale, corrected, inverseRoot;
+  double rate;
 
   __device__ AdamStep() = default;
   __device__ AdamStep(const AdamScalars &scalars, const AdamSettings &settings) {
-    const double n = scalars.norm.read(), t = scalars.tokens.read(), rate = scalars.learningRate.read();
+    rate = scalars.learningRate.read();
+    const double n = scalars.norm.read(), t = scalars.tokens.read();
     const double index = scalars.step.read();
     const bool finite = n - n == 0.0;
     update = finite && t > 0;
     rest = finite ? 0.0f : __int_as_float(0x7fffffff);
     scale = (float)((settings.clip > 0 ? min(1.0, settings.clip / (n / t + 1e-6)) : 1.0) / t);
-    keep = (float)(1.0 - rate * settings.decay);
     corrected = (float)(rate / (1.0 - pow(settings.beta1, index)));
     inverseRoot = (float)(1.0 / sqrt(1.0 - pow(settings.beta2, index)));
   }
+  /// What a weight keeps of itself.
+  __device__ float keep(double decay) const { return (float)(1.0 - rate * decay); }
 };
 
 /// The step's numbers, computed once a block. All threads must call it, once.
@@ -69,20 +82,32 @@ __device__ inline const AdamStep &sharedStep(const AdamScalars &scalars, const A
   return step;
 }
 
-/// A norm that is not finite, or no token, leaves w, m and v. The gradient becomes zero; after a norm that is not finite
+struct AdamTensor {
+  float *w, *m, *v, *gradient;
+  int64 count;
+  double decay; // of its settings the others are the same for all tensors of a launch
+  int endBlock;
+};
+
+/// Blocks take pieces of 16 elements a thread. A norm that is not finite, or no token, leaves w, m and v. The gradient becomes zero; after a norm that is not finite
 /// NaN, so that no later step changes anything either before the host has looked.
-extern "C" __global__ void adamw(float *w, float *m, float *v, float *gradient, AdamScalars scalars, AdamSettings settings,
-                                 int64 count) {
+extern "C" __global__ void adamw(TensorList<AdamTensor> tensors, AdamScalars scalars, AdamSettings settings) {
+  const int own = tensors.find();
+  float *w = tensors.entry[own].w, *m = tensors.entry[own].m, *v = tensors.entry[own].v,
+        *gradient = tensors.entry[own].gradient;
+  const int64 piece = (int64)blockDim.x * 16, begin = tensors.blockOf(own) * piece,
+              end = min(tensors.entry[own].count, begin + piece);
   const AdamStep &step = sharedStep(scalars, settings);
   const float beta1 = (float)settings.beta1, beta2 = (float)settings.beta2, epsilon = (float)settings.epsilon;
+  const float keep = step.keep(tensors.entry[own].decay);
 #pragma unroll 2
-  for (int64 i = globalThread(); i < count; i += globalThreads()) {
+  for (int64 i = begin + threadIdx.x; i < end; i += blockDim.x) {
     if (step.update) {
       const float g = gradient[i] * step.scale;
       const float newM = fmaf(beta1, m[i], (1.0f - beta1) * g), newV = fmaf(beta2, v[i], (1.0f - beta2) * (g * g));
       m[i] = newM;
       v[i] = newV;
-      w[i] = fmaf(-step.corrected, newM / fmaf(sqrtf(newV), step.inverseRoot, epsilon), step.keep * w[i]);
+      w[i] = fmaf(-step.corrected, newM / fmaf(sqrtf(newV), step.inverseRoot, epsilon), keep * w[i]);
     }
     gradient[i] = step.rest;
   }
@@ -94,7 +119,8 @@ extern "C" __global__ void masked_adamw(float *w, float *m, float *v, float *gra
                                         AdamScalars scalars, AdamSettings settings, double ramp, int64 count) {
   const AdamStep &step = sharedStep(scalars, settings);
   const float beta1 = (float)settings.beta1, beta2 = (float)settings.beta2, epsilon = (float)settings.epsilon;
-  const double rate = scalars.learningRate.read();
+  const float keep = step.keep(settings.decay);
+  const double rate = step.rate;
 #pragma unroll 1
   for (int64 i = globalThread(); i < count; i += globalThreads()) {
     const bool kept = isKept(mask, i);
@@ -116,7 +142,7 @@ extern "C" __global__ void masked_adamw(float *w, float *m, float *v, float *gra
                   newV = fmaf(beta2, v[i], (1.0f - beta2) * (g * g));
       m[i] = newM;
       v[i] = newV;
-      w[i] = fmaf(-corrected, newM / fmaf(sqrtf(newV), inverseRoot, epsilon), step.keep * w[i]);
+      w[i] = fmaf(-corrected, newM / fmaf(sqrtf(newV), inverseRoot, epsilon), keep * w[i]);
     }
     gradient[i] = kept ? step.rest : 0.0f;
   }

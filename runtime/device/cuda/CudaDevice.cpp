@@ -91,8 +91,8 @@ public:
       kernels.push_back(std::move(kernel));
       names.push_back(concat("command ", command.kind, " of '", command.origin, "'"));
     }
-    auto program = std::make_unique<CudaProgram>(context, std::move(names));
-    SLUICE_RETURN_IF_ERROR(program->complete(std::move(kernels)));
+    auto program = std::make_unique<CudaProgram>(context);
+    SLUICE_RETURN_IF_ERROR(program->complete(std::move(kernels), names));
     return program;
   }
 

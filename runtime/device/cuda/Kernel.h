@@ -81,6 +81,8 @@ public:
   std::vector<size_t> relocations, damages; // parameters that are addresses in the workspace, of the flag
   /// The first four parameters are C, A, B and bias of this product, which cuBLASLt may compute instead.
   std::optional<DenseProduct> product;
+  /// Makes one launch of this and of the next command's, if that changes no result; null: never.
+  bool (*join)(Launch &launch, const Launch &next) = nullptr;
 };
 
 struct PreparedKernel {

@@ -1,5 +1,7 @@
 #include "runtime/device/cuda/LaunchPlan.h"
 
+#include "runtime/device/cuda/TensorList.h"
+
 #include <cstdlib>
 
 namespace sluice::cuda {
@@ -56,6 +58,7 @@ StatusOr<std::vector<CommandLaunches>> planLaunches(absl::Span<const Command> co
   for (PlacesOnly &arena : arenas)
     places.push_back(&arena);
   std::vector<CommandLaunches> planned;
+  std::vector<std::vector<Launch>> launches;
   for (const Command &command : commands) {
     const PrepareFunction prepare = findKernel(command.kind);
     if (!prepare)
@@ -63,8 +66,12 @@ StatusOr<std::vector<CommandLaunches>> planLaunches(absl::Span<const Command> co
                            "': no kernel for it on CUDA; compile the executable again with this version");
     PrepareContext prepareContext{{command, places}, context};
     SLUICE_ASSIGN_OR_RETURN(PreparedKernel kernel, prepare(prepareContext));
-    planned.push_back({std::move(kernel.launches), kernel.workspaceBytes});
+    planned.push_back({{}, kernel.workspaceBytes});
+    launches.push_back(std::move(kernel.launches));
   }
+  JoinedLaunches joined = joinNeighbours(std::move(launches));
+  for (size_t index = 0; index < planned.size(); ++index)
+    planned[index].launches = std::move(joined.launches[index]);
   return planned;
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/device/AdamArguments.h"
 #include "runtime/device/cuda/Kernels.h"
+#include "runtime/device/cuda/TensorList.h"
 #include "runtime/support/Philox.h"
 
 // AdamW, the global norm, and initial values.
@@ -22,10 +23,18 @@ ScalarParameters scalarsOf(const AdamArguments &adam) {
   return {parameter(0), parameter(1), parameter(2), parameter(3)};
 }
 
-/// Four elements a thread: a block computes the step's numbers once.
-Blocks blocksOf(const AdamArguments &adam) {
-  return Blocks::each(adam.places[0].elements, 1024, "elements").atMost(4096);
-}
+/// A tensor of the kernel `adamw`, a gradient of `squares` (codegen/cuda/library/Optimizer.cu).
+struct AdamTensor {
+  std::byte *w, *m, *v, *gradient;
+  int64_t elements;
+  double decay;
+  int32_t endBlock;
+};
+struct SquaredTensor {
+  const std::byte *gradient;
+  int64_t elements;
+  int32_t endBlock;
+};
 
 } // namespace
 
@@ -35,11 +44,18 @@ StatusOr<PreparedKernel> prepareAdamW(PrepareContext &context) {
   arguments.outputs(4);
   const AdamArguments adam = adamArguments(arguments, 4);
   SLUICE_RETURN_IF_ERROR(arguments.status());
+  constexpr int64_t piece = 4096; // a block computes the step's numbers once
   PreparedKernel kernel;
-  Launch &launch = kernel.launch("adamw", blocksOf(adam));
-  for (const Tensor &place : adam.places)
-    launch.pointer(place);
-  launch.value(scalarsOf(adam)).value(adam.settings).longInteger(adam.places[0].elements);
+  const int64_t elements = adam.places[0].elements;
+  const Blocks blocks = Blocks::each(elements, piece, "elements");
+  TensorList<AdamTensor> tensors;
+  tensors.add({adam.places[0].data, adam.places[1].data, adam.places[2].data, adam.places[3].data, elements,
+               adam.settings.decay, 0},
+              static_cast<int64_t>(blocks.count));
+  AdamSettings shared = adam.settings;
+  shared.decay = 0; // each tensor has its own
+  Launch &launch = kernel.launch("adamw", blocks).value(tensors).value(scalarsOf(adam)).value(shared);
+  launch.join = joinTensorLists<AdamTensor>;
   return kernel;
 }
 
@@ -50,7 +66,9 @@ StatusOr<PreparedKernel> prepareMaskedAdamW(PrepareContext &context) {
   const AdamArguments &adam = masked.adam;
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
-  Launch &launch = kernel.launch("masked_adamw", blocksOf(adam));
+  // Four elements a thread: a block computes the step's numbers once.
+  Launch &launch =
+      kernel.launch("masked_adamw", Blocks::each(adam.places[0].elements, 1024, "elements").atMost(4096));
   for (const Tensor &place : adam.places)
     launch.pointer(place);
   launch.pointer(masked.mask)
@@ -68,23 +86,26 @@ StatusOr<PreparedKernel> prepareGlobalNorm(PrepareContext &context) {
   const Tensor norm = arguments.output(0);
   arguments.elements(norm, 1, "the norm");
   constexpr int64_t piece = 256 * 32; // what a block of `squares` sums
-  std::vector<Tensor> gradients;
+  std::vector<TensorList<SquaredTensor>> lists;
   int64_t pieces = 0;
   for (size_t i = 0; i < arguments.inputCount(); ++i) {
-    gradients.push_back(arguments.input(i));
-    pieces += ceilDivide(gradients.back().elements, piece);
+    const Tensor gradient = arguments.input(i);
+    const int64_t blocks = ceilDivide(gradient.elements, piece);
+    if (lists.empty() || lists.back().isFull())
+      lists.emplace_back();
+    lists.back().add({gradient.data, gradient.elements, 0}, blocks);
+    pieces += blocks;
   }
+  arguments.supported(pieces <= INT32_MAX, "gradients must have at most 2^44 elements");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
   const uint64_t parts = kernel.reserve(static_cast<uint64_t>(pieces) * 8);
   uint64_t at = parts;
-  for (const Tensor &gradient : gradients) {
-    const int64_t count = ceilDivide(gradient.elements, piece);
-    kernel.launch("squares", Blocks::each(gradient.elements, piece, "elements"))
-        .workspace(at)
-        .pointer(gradient)
-        .longInteger(gradient.elements);
-    at += static_cast<uint64_t>(count) * 8;
+  for (const TensorList<SquaredTensor> &list : lists) {
+    kernel.launch("squares", {static_cast<uint64_t>(list.blocks()), "elements/8192"})
+        .value(list)
+        .workspace(at);
+    at += static_cast<uint64_t>(list.blocks()) * 8;
   }
   kernel.launch("global_norm", {}).pointer(norm).workspace(parts).longInteger(pieces);
   return kernel;

@@ -10,19 +10,19 @@ namespace sluice::cuda {
 struct ReadyLaunch {
   CUfunction function;
   unsigned grid[3], threads;
-  std::vector<std::byte> bytes;
-  std::vector<void *> parameters;
+  std::vector<std::byte> bytes;               // of all parameters
+  std::vector<size_t> places;                 // where each begins
   std::shared_ptr<const BlasProduct> product; // instead of the kernel, where cuBLASLt computes it
 };
 
 class CudaProgram final : public DeviceProgram {
 public:
-  /// `names` has a name for messages for each command: "command gemm of 'head'".
-  CudaProgram(std::shared_ptr<Context> context, std::vector<std::string> names);
+  explicit CudaProgram(std::shared_ptr<Context> context);
 
   /// Allocates the workspace, as large as the neediest command asks, and completes the launches. Commands run
-  /// one after the other on one stream, so they share it.
-  Status complete(std::vector<PreparedKernel> kernels);
+  /// one after the other on one stream, so they share it. `names` has a name for messages for each command:
+  /// "command gemm of 'head'".
+  Status complete(std::vector<PreparedKernel> kernels, const std::vector<std::string> &names);
 
   Status execute() override;
   Status executeCommand(size_t index) override;
@@ -34,13 +34,18 @@ public:
   size_t launches() const;
 
 private:
-  Status add(size_t index, Launch &launch);
-  void chooseProduct(size_t index, const DenseProduct &product, ReadyLaunch &ready);
-  Status enqueue(size_t index);
+  /// Launches of one command, or of neighbours that share them, and their name for messages.
+  struct Step {
+    std::string name;
+    std::vector<ReadyLaunch> launches;
+  };
+
+  Status add(Step &step, Launch launch);
+  void chooseProduct(const std::string &name, const DenseProduct &product, ReadyLaunch &ready);
+  Status enqueue(const Step &step);
 
   std::shared_ptr<Context> context;
-  std::vector<std::string> names;
-  std::vector<std::vector<ReadyLaunch>> commands;
+  std::vector<Step> alone, together; // one a command; what runs when all do
   std::unique_ptr<CudaMemory> workspace, blasWorkspace;
   uint64_t blasBytes = 0;
   std::vector<std::unique_ptr<CudaMemory>> constants;

@@ -164,7 +164,7 @@ TEST_F(CudaExecutor, KernelsThatMoveDataMoveWhatTheyMust) {
     const auto record = nlohmann::json::parse(line);
     bytes[record["kernel"]] = {record["global_load_bytes"], record["global_store_bytes"]};
   }
-  const int64_t pieces = 1, blocks = 3; // of 8192, of 1024 elements
+  const int64_t pieces = 1, blocks = 1; // of 8192, of 4096 elements
   EXPECT_EQ(bytes["fill_4"], std::make_pair(int64_t{0}, 4 * n));
   EXPECT_EQ(bytes["strided_copy_4"], std::make_pair(4 * n, 4 * n));
   EXPECT_EQ(bytes["squares"], std::make_pair(4 * n, 8 * pieces));

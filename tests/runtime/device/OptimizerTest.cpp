@@ -69,6 +69,52 @@ TEST(Optimizer, AdamWAsPyTorchComputesIt) {
   }
 }
 
+/// More tensors than one launch of a device may take, of different sizes and decays, some of them empty.
+TEST(Optimizer, ManyTensorsOfOneStep) {
+  const double rate = 1e-2, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
+  CommandRunner runner;
+  const Operand lr = runner.floats({1}, {static_cast<float>(rate)}), step = runner.longs({1}, {2}),
+                tokens = runner.floats({1}, {1}), norm = runner.output({1});
+  std::vector<Operand> gradients;
+  std::vector<Doubles> wanted;
+  double squares = 0;
+  struct Tensors {
+    Operand w, m, v, g;
+    double decay;
+  };
+  std::vector<Tensors> updates;
+  for (int i = 0; i < 150; ++i) {
+    const int64_t n = i == 0 || i % 7 == 3 ? 0 : i == 20 ? 9001 : 1 + 13 * i;
+    const double decay = i % 3 == 0 ? 0.0 : 0.1;
+    const Floats w = randomFloats(n, 4 * i), m = randomFloats(n, 4 * i + 1), g = randomFloats(n, 4 * i + 3);
+    Floats v = randomFloats(n, 4 * i + 2);
+    Doubles want(static_cast<size_t>(n));
+    for (size_t j = 0; j < want.size(); ++j) {
+      v[j] *= v[j];
+      squares += static_cast<double>(g[j]) * g[j];
+      const double newM = beta1 * m[j] + (1 - beta1) * g[j], newV = beta2 * v[j] + (1 - beta2) * g[j] * g[j];
+      want[j] = w[j] * (1 - rate * decay) -
+                rate * (newM / (1 - beta1 * beta1)) / (std::sqrt(newV / (1 - beta2 * beta2)) + epsilon);
+    }
+    updates.push_back(
+        {runner.floats({n}, w), runner.floats({n}, m), runner.floats({n}, v), runner.floats({n}, g), decay});
+    gradients.push_back(updates.back().g);
+    wanted.push_back(want);
+  }
+  runner.add("global_norm", gradients, {norm});
+  for (const Tensors &u : updates)
+    runner.add("adamw", {u.w, u.m, u.v, u.g, lr, step, tokens, norm}, {u.w, u.m, u.v, u.g},
+               {real("beta1", beta1), real("beta2", beta2), real("epsilon", epsilon),
+                real("weight_decay", u.decay), real("clip", 0)});
+  runner.run();
+  EXPECT_CLOSE(runner.read(norm), Doubles{std::sqrt(squares)});
+  for (size_t i = 0; i < updates.size(); ++i) {
+    SCOPED_TRACE(i);
+    EXPECT_CLOSE(runner.read(updates[i].w), wanted[i]);
+    EXPECT_EQ(runner.read(updates[i].g), Floats(wanted[i].size()));
+  }
+}
+
 TEST(Optimizer, ANormThatIsNotFiniteChangesNothingAndLeavesAGradientThatStopsTheNextStep) {
   const float infinity = std::numeric_limits<float>::infinity();
   for (float badNorm : {infinity, std::numeric_limits<float>::quiet_NaN()}) {
