@@ -7,6 +7,7 @@
 
 #include <map>
 #include <numeric>
+#include <set>
 #include <sstream>
 
 namespace sluice::cuda {
@@ -171,6 +172,63 @@ TEST_F(CudaExecutor, KernelsThatMoveDataMoveWhatTheyMust) {
   EXPECT_EQ(bytes["global_norm"], std::make_pair(8 * pieces, int64_t{4}));
   // Four arrays read and written; each block reads four scalars.
   EXPECT_EQ(bytes["adamw"], std::make_pair(16 * n + 16 * blocks, 16 * n));
+}
+
+/// Tiles are filled along the reduced dimension or across it, with 16 to 256 lines: none of them makes two
+/// lanes meet in a bank of shared memory.
+TEST_F(CudaExecutor, NoTileOfAProductMeetsABankTwice) {
+  configure("statistics=1");
+  ::setenv("SLUICE_CUBLASLT", "none", 1);
+  StatusOr<std::unique_ptr<Device>> device = deviceWith([](Driver &) {});
+  ::unsetenv("SLUICE_CUBLASLT");
+  ASSERT_TRUE(device.ok()) << device.status();
+  loadLibrary(**device);
+  constexpr int64_t rows = 70, out = 128, in = 192;
+  constexpr uint64_t matrix = 192 * 192 * 4; // room for each of them
+  StatusOr<std::unique_ptr<DeviceMemory>> memory = (*device)->allocate(7 * matrix);
+  ASSERT_TRUE(memory.ok());
+  const std::vector<uint8_t> bits(out * in / 8, 255);
+  ASSERT_TRUE((*memory)->write(6 * matrix, bits.data(), bits.size()).ok());
+  auto tensor = [](int64_t m, int64_t n, uint64_t place) {
+    return Operand{ElementType::F32, {m, n}, 0, place * matrix};
+  };
+  const Operand x = tensor(rows, in, 0), w = tensor(out, in, 1), y = tensor(rows, out, 2),
+                dy = tensor(rows, out, 3), dx = tensor(rows, in, 4), dw = tensor(out, in, 5),
+                mask{ElementType::U8, {out * in / 8}, 0, 6 * matrix};
+  const int64_t yes = 1;
+  std::vector<Command> commands = {{"gemm", "", {x, w}, {y}, {{"transpose_b", yes}}, {}},
+                                   {"gemm", "", {dy, w}, {dx}, {}, {}},
+                                   {"gemm", "", {dy, x}, {dw}, {{"transpose_a", yes}}, {}}};
+  for (const char *pattern : {"block:16x16", "block:32x32", "block:64x64"}) {
+    const std::vector<CommandAttribute> settings = {
+        {"kept", out * in}, {"skip_at_most", int64_t{0}}, {"pattern", std::string(pattern)}};
+    auto with = [&](const char *name) {
+      std::vector<CommandAttribute> more = settings;
+      more.push_back({name, yes});
+      return more;
+    };
+    commands.push_back({"masked_gemm", "", {x, w, mask}, {y}, with("transpose_b"), {}});
+    commands.push_back({"masked_gemm", "", {dy, w, mask}, {dx}, settings, {}});
+    commands.push_back({"masked_weight_gradient", "", {dy, x, mask}, {dw}, settings, {}});
+  }
+  DeviceMemory *const arenas[] = {memory->get()};
+  StatusOr<std::unique_ptr<DeviceProgram>> program = (*device)->prepare(commands, arenas);
+  ASSERT_TRUE(program.ok()) << program.status();
+  simulatorFunction<void()>("cudasimClearStatistics")();
+  ASSERT_TRUE((*program)->execute().ok());
+  uint8_t byte = 0;
+  ASSERT_TRUE((*memory)->read(0, &byte, 1).ok());
+  std::set<std::string> tiled;
+  std::istringstream lines(simulatorFunction<const char *()>("cudasimStatistics")());
+  for (std::string line; std::getline(lines, line);) {
+    const auto record = nlohmann::json::parse(line);
+    EXPECT_EQ(record["bank_conflicts"], 0) << record["kernel"];
+    if (record["shared_wavefronts"] > 0)
+      tiled.insert(record["kernel"]);
+  }
+  EXPECT_EQ(tiled, (std::set<std::string>{"gemm", "block_gemm_16", "block_gemm_32", "block_gemm_64",
+                                          "block_weight_gradient_16", "block_weight_gradient_32",
+                                          "block_weight_gradient_64"}));
 }
 
 } // namespace
