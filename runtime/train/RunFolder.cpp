@@ -97,13 +97,7 @@ Status checkRunSpec(const std::string &runFolder, const std::string &spec) {
                     "--out, or go back to the old values (- run, + asked for)\n", lineDifference(kept, spec));
 }
 
-StatusOr<bool> prepareRunFolder(const std::string &runFolder, const json &config,
-                                const Executable &executable, const std::string &spec,
-                                const std::string &tokenizer) {
-  std::error_code error;
-  std::filesystem::create_directories(runFolder, error);
-  if (error)
-    return usageError("--out: cannot make folder '", runFolder, "': ", error.message());
+StatusOr<bool> holdsRun(const std::string &runFolder, const json &config) {
   std::string configPath = pathIn(runFolder, runConfigFile);
   if (exists(configPath)) {
     SLUICE_ASSIGN_OR_RETURN(std::string text, readFile(configPath));
@@ -116,20 +110,26 @@ StatusOr<bool> prepareRunFolder(const std::string &runFolder, const json &config
     return true;
   }
   static const std::set<std::string> ours = {"run.lock", runExecutableFile, runSpecFile, runTokenizerFile};
+  std::error_code error;
   for (const auto &entry : std::filesystem::directory_iterator(runFolder, error)) {
     std::string name = entry.path().filename();
     if (!ours.contains(name) && name.find(".tmp-") == std::string::npos)
       return usageError("--out: expected an empty folder or a run, found '", name, "' in '", runFolder,
                         "'; name another folder");
   }
+  return false;
+}
+
+Status startRun(const std::string &runFolder, const json &config, const Executable &executable,
+                const std::string &spec, const std::string &tokenizer) {
+  const std::string configPath = pathIn(runFolder, runConfigFile);
   SLUICE_RETURN_IF_ERROR(writeFileAtomically(pathIn(runFolder, runExecutableFile), executable.bytes));
   if (!spec.empty())
     SLUICE_RETURN_IF_ERROR(writeFileAtomically(pathIn(runFolder, runSpecFile), spec));
   SLUICE_RETURN_IF_ERROR(writeFileAtomically(pathIn(runFolder, runTokenizerFile), tokenizer));
   // The configuration comes last: a folder with it is complete.
   SLUICE_ASSIGN_OR_RETURN(std::string text, dumpStrictJson(config, configPath, 2));
-  SLUICE_RETURN_IF_ERROR(writeFileAtomically(configPath, text + "\n"));
-  return false;
+  return writeFileAtomically(configPath, text + "\n");
 }
 
 StatusOr<bool> recordDevice(const std::string &runFolder, const std::string &device,

@@ -29,13 +29,15 @@ Status checkRunSpec(const std::string &runFolder, const std::string &spec);
 /// One line a value that differs between two configurations: "  train.lr: 0.001 in the run, 0.002 asked for".
 std::string configDifference(const nlohmann::json &run, const nlohmann::json &asked);
 
-/// Makes the folder, or checks that the run in it has the same configuration. A new run's folder must be
-/// empty (a lock aside). Writes model.slx, the spec if there is one, the tokenizer, and the configuration
-/// last. Returns whether the folder already held this run. Errors (usage): another configuration, with the
-/// difference; a folder with other files.
-StatusOr<bool> prepareRunFolder(const std::string &runFolder, const nlohmann::json &config,
-                                const Executable &executable, const std::string &spec,
-                                const std::string &tokenizer);
+/// Whether the folder, which exists, holds this run already. A new run's folder must be empty (a lock aside).
+/// Errors (usage): a run of another configuration, with the difference; a folder with other files.
+StatusOr<bool> holdsRun(const std::string &runFolder, const nlohmann::json &config);
+
+/// Makes a run of a folder that holds none: writes model.slx, the spec if there is one, the tokenizer, and
+/// the configuration last. From then on the folder accepts no other, so whatever may refuse the run comes
+/// before.
+Status startRun(const std::string &runFolder, const nlohmann::json &config, const Executable &executable,
+                const std::string &spec, const std::string &tokenizer);
 
 /// Writes the device's name and its choices (Device::choices) to device.json. Returns whether the file named
 /// the same device with other choices before: sums of products may round otherwise since. Errors: the file

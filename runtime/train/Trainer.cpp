@@ -88,14 +88,16 @@ private:
                              {"data", data->dataset.hash()},
                              {"evaluation_set", data->validation->contentHash()},
                              {"training", config.resolved}};
-    SLUICE_RETURN_IF_ERROR(prepareRunFolder(options.runFolder, record, executable, options.spec,
-                                            data->dataset.tokenizer().modelBytes())
-                               .status());
     state.config = sha256Hex(record.dump());
+    SLUICE_ASSIGN_OR_RETURN(const bool goesOn, holdsRun(options.runFolder, record));
     SLUICE_ASSIGN_OR_RETURN(Session made, Session::create(executable, device, {options.memoryLimit}));
     session.emplace(std::move(made));
     SLUICE_ASSIGN_OR_RETURN(StepRunner stepper, StepRunner::create(*session, config.batchTokens));
     runner.emplace(std::move(stepper));
+    // Now that the device takes it: a plan that is too large leaves the folder open to a smaller one.
+    if (!goesOn)
+      SLUICE_RETURN_IF_ERROR(startRun(options.runFolder, record, executable, options.spec,
+                                      data->dataset.tokenizer().modelBytes()));
     sums = runner->emptySums();
     int64_t horizon = config.stepsFor(config.tokens);
     SLUICE_ASSIGN_OR_RETURN(
