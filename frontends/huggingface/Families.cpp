@@ -50,8 +50,10 @@ Status readShape(ConfigReader &reader, DecoderConfig &config, const ShapeDefault
   if (config.layers > maximumLayers)
     return reader.wrong("num_hidden_layers", concat("at most ", maximumLayers));
   SLUICE_ASSIGN_OR_RETURN(config.heads, reader.integer("num_attention_heads", defaults.heads));
-  SLUICE_ASSIGN_OR_RETURN(config.kvHeads, reader.integer("num_key_value_heads",
-                                                         defaults.kvHeads ? defaults.kvHeads : config.heads));
+  // Null means as many as heads in every family, whatever an absent key means.
+  SLUICE_ASSIGN_OR_RETURN(config.kvHeads, reader.nullableInteger("num_key_value_heads", defaults.kvHeads));
+  if (config.kvHeads == 0)
+    config.kvHeads = config.heads;
   const bool stated = reader.has("head_dim") || defaults.headDim != 0;
   if (config.heads == 0 || (!stated && config.width % config.heads != 0))
     return reader.error(concat("key 'num_attention_heads': expected a divisor of hidden_size = ",

@@ -22,7 +22,7 @@ llvm::ArrayRef<Family> families();
 /// Defaults of the keys that most families share.
 struct ShapeDefaults {
   int64_t vocabulary = 32000, width = 4096, layers = 32, heads = 32;
-  int64_t kvHeads = 0; // 0: as many as heads
+  int64_t kvHeads = 0; // where the key is absent; 0: as many as heads
   int64_t headDim = 0; // 0: width / heads
   int64_t ffn = 11008, maxPositions = 2048;
   double normEpsilon = 1e-6;

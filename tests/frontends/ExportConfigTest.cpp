@@ -41,5 +41,21 @@ TEST(ExportConfigTest, EveryModelOfOursSurvivesAsAConfig) {
   EXPECT_GT(own, 20);
 }
 
+/// As the public library (5.24.0) reads them: absent is a family's default, null is as many as heads.
+TEST(ReadConfigTest, KeyValueHeadsThatAreAbsentOrNull) {
+  for (const auto &[family, absent] :
+       {std::pair<const char *, int64_t>{"qwen2", 32}, {"qwen3", 32}, {"llama", 64}})
+    for (const char *stated : {"", R"(, "num_key_value_heads": null)", R"(, "num_key_value_heads": 4)"}) {
+      const std::string text = concat(R"({"model_type": ")", family,
+                                      R"(", "hidden_size": 4096, "num_attention_heads": 64)", stated, "}");
+      StatusOr<DecoderConfig> read = parseHuggingFaceConfig(text, "test");
+      ASSERT_TRUE(read.ok()) << read.status() << "\n" << text;
+      EXPECT_EQ(read->kvHeads, *stated == 0                                            ? absent
+                               : std::string(stated).find("null") != std::string::npos ? 64
+                                                                                       : 4)
+          << text;
+    }
+}
+
 } // namespace
 } // namespace sluice::cli
