@@ -153,6 +153,13 @@ void sinks(CommandRunner &runner) {
       {flag("heads", 1), flag("kv_heads", 1), flag("head_dim", 2), flag("causal", 1), real("scale", 1.0),
        flag("sinks", 1)});
 }
+void attention(CommandRunner &runner) {
+  const int64_t sequence = 70, width = 2 * 5;
+  const Operand x = runner.floats({1, sequence, width}, randomFloats(sequence * width, 1));
+  runner.add(
+      "attention_forward", {x, x, x}, {runner.output({1, sequence, width}), runner.output({1, 2, sequence})},
+      {flag("heads", 2), flag("kv_heads", 2), flag("head_dim", 5), flag("causal", 1), real("scale", 1.0)});
+}
 
 /// Two drops, by sign, and growth.
 void maskUpdate(CommandRunner &runner) {
@@ -301,6 +308,8 @@ const std::vector<Mutation> barriers = {
     {"warps counted", "LookupGradient.cu", barrier, 4, "", "LookupGradient.cu", embeddingGradient, "race"},
     {"places found", "LookupGradient.cu", barrier, 5, "", "LookupGradient.cu", embeddingGradient, "race", 12},
     {"round ended", "LookupGradient.cu", barrier, 6, "", "LookupGradient.cu", embeddingGradient, "race", 20},
+    {"rows used", "Attention.cu", barrier, 0, "", "Attention.cu", attention, "race", 12},
+    {"rows loaded", "Attention.cu", barrier, 1, "", "Attention.cu", attention, "race", 12},
     {"tokens looked up", "Experts.cu", barrier, 0, "", "Experts.cu", expertsUp, "race", 40},
     {"counts written", "Route.cu", barrier, 0, "", "Route.cu", routing, "race", 12},
     {"counts read", "Route.cu", barrier, 1, "", "Route.cu", routing, "race", 16},
@@ -329,7 +338,7 @@ TEST_F(Mutations, EveryBarrierOfTheLibraryIsNeeded) {
 TEST_F(Mutations, CleanKernelsGiveNoFinding) {
   for (const Workload &workload :
        {product, routing, head, routerLoss, embeddingGradient, embedding, embeddingFarOutside, optimizer,
-        norm, grouped, expertsUp, sinks, maskUpdate, blocks})
+        norm, grouped, expertsUp, attention, sinks, maskUpdate, blocks})
     EXPECT_EQ(findings("", "", workload), "");
 }
 
@@ -355,6 +364,10 @@ TEST_F(Mutations, PlantedBugsAreFound) {
        "MaskBlocks.cu", blocks, "race", 16},
       {"a tile of a block without its row", "Grouped.cuh", "dw + (int64)firstRow * in + firstColumn", 0,
        "dw + firstColumn", "MaskBlocks.cu", blocks, "race", 8, storesTile},
+      {"rows of every head", "Attention.cu", "head(blockIdx.y)", 0, "head(0)", "Attention.cu", attention,
+       "race", 120},
+      {"rows of a block alike", "Attention.cu", "s(first + (int)(threadIdx.x / 32))", 0, "s(first)",
+       "Attention.cu", attention, "race", 120},
       {"dsinks of one head", "Attention.cu", "if (threadIdx.x == 0)\n    dsinks[head]", 0, "dsinks[head]",
        "Attention.cu", sinks, "race"},
       // Stores of several threads of a block.

@@ -1,7 +1,8 @@
-// Attention, one warp a row, no matrix of scores in memory. Forward: the online softmax of Milakov and Gimelshein 2018 over
-// blocks of 32 keys. Backward: scores are recomputed from the logsumexp; dq by rows of queries, dk and dv by rows of keys, so
-// that every sum has one owner and one order. The number in a kernel's name is the widest row of a head that it takes: registers
-// are for rows as they are.
+// Attention, one warp a row and eight rows of a head a block, no matrix of scores in memory. Forward: the online softmax of
+// Milakov and Gimelshein 2018 over blocks of 32 keys. Backward: scores are recomputed from the logsumexp; dq by rows of
+// queries, dk and dv by rows of keys, so that every sum has one owner and one order. The rows of the other side go through
+// shared memory, once for all warps. The number in a kernel's name is the widest row of a head that it takes: registers and
+// shared memory are for rows as they are.
 #include "Reduce.cuh"
 
 struct AttentionShape {
@@ -35,14 +36,6 @@ struct AttentionShape {
   }
 };
 
-__device__ inline float dot(const float *a, const float *b, int n) {
-  float sum = 0.0f;
-#pragma unroll 4
-  for (int i = 0; i < n; ++i)
-    sum += a[i] * b[i];
-  return sum;
-}
-
 /// A row of n <= 32 parts numbers spread over the lanes: number lane + 32 i in part i.
 template <int parts> struct SpreadRow {
   float part[parts];
@@ -65,193 +58,223 @@ template <int parts> struct SpreadRow {
   }
 };
 
-/// The row of a grid with one warp a row, taken apart: row = (b * heads + head) * sequence + s.
+const int rowsPerBlock = 8; // one a warp
+
+/// This warp's row: a query, or a key of a head of keys. A grid is blocks of rows x heads x batch.
 struct AttentionRow {
-  int b, head, s;
-  bool valid;
-  __device__ AttentionRow(const AttentionShape &shape, int heads) {
-    const uint32 row = globalWarp(), line = row / (uint32)shape.sequence; // fewer than 2^31
-    valid = row < (uint32)shape.batch * heads * shape.sequence;
-    s = (int)(row % (uint32)shape.sequence);
-    head = (int)(line % (uint32)heads);
-    b = (int)(line / (uint32)heads);
+  int b, head, first, s; // first: of the block
+  bool valid;            // else s is the sequence's last, computed once more and not stored
+
+  __device__ explicit AttentionRow(const AttentionShape &shape)
+      : b(blockIdx.z), head(blockIdx.y), first(blockIdx.x * rowsPerBlock), s(first + (int)(threadIdx.x / 32)),
+        valid(s < shape.sequence) {
+    s = min(s, shape.sequence - 1);
   }
+  __device__ int last(const AttentionShape &shape) const { return min(first + rowsPerBlock, shape.sequence) - 1; }
 };
 
-struct ForwardRow {
-  const AttentionShape &shape;
-  AttentionRow row;
-  float *out, *lse;
-  const float *q, *k, *v;
+/// Up to 32 rows of the other side in shared memory, for all warps. The word beside each row puts the 32 numbers of a column
+/// into 32 banks.
+template <int parts> struct SharedRows {
+  float value[32][32 * parts + 1];
 
-  template <int parts> __device__ void run() const {
-    const int keyHead = shape.keyHeadOf(row.head), limit = shape.keyLimit(row.s);
-    const float *query = q + shape.queryAt(row.b, row.s, row.head);
-    // A sink is one more score that is there from the start and has no value.
-    float most = shape.sinks ? shape.sinks[row.head] : negativeInfinity(), mass = shape.sinks ? 1.0f : 0.0f;
-    SpreadRow<parts> sum;
-    for (int begin = shape.firstKey(row.s); begin < limit; begin += 32) {
-      const int key = begin + lane();
-      const bool seen = key < limit;
-      float derivative, score = negativeInfinity();
-      if (seen)
-        score = shape.score(dot(query, k + shape.keyAt(row.b, key, keyHead), shape.headDim), row.head, row.s, key, derivative);
-      const float larger = maximum(most, warpReduce<Maximum>(score));
-      const float shrink = expf(most - larger), p = seen ? expf(score - larger) : 0.0f;
-      mass = mass * shrink + warpReduce<Sum>(p);
-      sum.scale(shrink);
+  /// Loads `count` rows of n numbers that are `stride` apart. All threads of the block must call it.
+  __device__ void fill(const float *rows, int stride, int count, int n) {
+    __syncthreads(); // the rows before may still be in use
 #pragma unroll 1
-      for (int j = 0; j < min(32, limit - begin); ++j)
-        sum.addScaled(v + shape.valueAt(row.b, begin + j, keyHead), __shfl_sync(0xffffffffu, p, j), shape.valueDim);
-      most = larger;
-    }
-    sum.store(out + shape.outAt(row.b, row.s, row.head), 1.0f / mass, shape.valueDim);
-    if (lane() == 0)
-      lse[shape.rowAt(row.b, row.s, row.head)] = most + logf(mass);
+    for (int i = lane(); i < n; i += 32)
+      for (int turn = 0; turn < 32 / rowsPerBlock; ++turn) {
+        const int row = threadIdx.x / 32 + rowsPerBlock * turn;
+        value[row][i] = row < count ? rows[(int64)row * stride + i] : 0.0f;
+      }
+    __syncthreads();
+  }
+  /// The product of a row in memory with the row of this lane.
+  __device__ float dot(const float *own, int n) const {
+    float sum = 0.0f;
+#pragma unroll 4
+    for (int i = 0; i < n; ++i)
+      sum += own[i] * value[lane()][i];
+    return sum;
+  }
+  /// sum += the rows, each times its lane's factor; most lanes of a window's edge have 0, and their rows are not read.
+  __device__ void addTo(SpreadRow<parts> &sum, float factor, int count, int n) const {
+#pragma unroll 1
+    for (int j = 0; j < count; ++j)
+      if (const float scale = __shfl_sync(0xffffffffu, factor, j); scale != 0.0f)
+        sum.addScaled(value[j], scale, n);
   }
 };
 
 template <int parts>
 __device__ inline void attentionForward(float *out, float *lse, const float *q, const float *k, const float *v,
                                         const AttentionShape &shape) {
-  const AttentionRow row(shape, shape.heads);
-  if (row.valid)
-    ForwardRow{shape, row, out, lse, q, k, v}.run<parts>();
+  __shared__ SharedRows<parts> rows;
+  const AttentionRow row(shape);
+  const int keyHead = shape.keyHeadOf(row.head), limit = shape.keyLimit(row.last(shape));
+  const float *query = q + shape.queryAt(row.b, row.s, row.head);
+  // A sink is one more score that is there from the start and has no value.
+  float most = shape.sinks ? shape.sinks[row.head] : negativeInfinity(), mass = shape.sinks ? 1.0f : 0.0f;
+  SpreadRow<parts> sum;
+  for (int begin = shape.firstKey(row.first); begin < limit; begin += 32) { // the first 32 keys have one that the row sees
+    const int key = begin + lane(), count = min(32, limit - begin);
+    const bool seen = key >= shape.firstKey(row.s) && key < shape.keyLimit(row.s);
+    rows.fill(k + shape.keyAt(row.b, begin, keyHead), shape.keyHeads * shape.headDim, count, shape.headDim);
+    float derivative, score = negativeInfinity();
+    if (seen)
+      score = shape.score(rows.dot(query, shape.headDim), row.head, row.s, key, derivative);
+    const float larger = maximum(most, warpReduce<Maximum>(score));
+    const float shrink = expf(most - larger), p = seen ? expf(score - larger) : 0.0f;
+    mass = mass * shrink + warpReduce<Sum>(p);
+    sum.scale(shrink);
+    rows.fill(v + shape.valueAt(row.b, begin, keyHead), shape.keyHeads * shape.valueDim, count, shape.valueDim);
+    rows.addTo(sum, p, count, shape.valueDim);
+    most = larger;
+  }
+  if (!row.valid)
+    return;
+  sum.store(out + shape.outAt(row.b, row.s, row.head), 1.0f / mass, shape.valueDim);
+  if (lane() == 0)
+    lse[shape.rowAt(row.b, row.s, row.head)] = most + logf(mass);
 }
-extern "C" __global__ void attention_forward_32(float *out, float *lse, const float *q, const float *k, const float *v, AttentionShape shape) {
+extern "C" __global__ void __launch_bounds__(256)
+    attention_forward_32(float *out, float *lse, const float *q, const float *k, const float *v, AttentionShape shape) {
   attentionForward<1>(out, lse, q, k, v, shape);
 }
-extern "C" __global__ void attention_forward_64(float *out, float *lse, const float *q, const float *k, const float *v, AttentionShape shape) {
+extern "C" __global__ void __launch_bounds__(256)
+    attention_forward_64(float *out, float *lse, const float *q, const float *k, const float *v, AttentionShape shape) {
   attentionForward<2>(out, lse, q, k, v, shape);
 }
-extern "C" __global__ void attention_forward_128(float *out, float *lse, const float *q, const float *k, const float *v, AttentionShape shape) {
+extern "C" __global__ void __launch_bounds__(256)
+    attention_forward_128(float *out, float *lse, const float *q, const float *k, const float *v, AttentionShape shape) {
   attentionForward<4>(out, lse, q, k, v, shape);
 }
-extern "C" __global__ void attention_forward_256(float *out, float *lse, const float *q, const float *k, const float *v, AttentionShape shape) {
+extern "C" __global__ void __launch_bounds__(256)
+    attention_forward_256(float *out, float *lse, const float *q, const float *k, const float *v, AttentionShape shape) {
   attentionForward<8>(out, lse, q, k, v, shape);
 }
 
-/// What both halves of the backward read.
-struct BackwardOperands {
-  const AttentionShape &shape;
-  AttentionRow row;
-  const float *q, *k, *v, *lse, *dout;
+/// What a query and a key give to the backward: the key's probability, and d loss / d (q . k).
+struct PairGradient {
+  float p = 0.0f, ds = 0.0f;
 
-  /// d loss / d (q . k) of a query and a key that it sees, and the key's probability p; `inner` is dout . out of the query.
-  __device__ float adjoint(int head, int query, int key, float inner, float &p) const {
-    const int keyHead = shape.keyHeadOf(head), n = shape.headDim;
+  /// From q . k, dout . v and, of the query, the logsumexp and dout . out.
+  __device__ void set(const AttentionShape &shape, int head, int query, int key, float product, float dp, float lse,
+                      float inner) {
     float derivative;
-    const float product = dot(q + shape.queryAt(row.b, query, head), k + shape.keyAt(row.b, key, keyHead), n);
-    p = expf(shape.score(product, head, query, key, derivative) - lse[shape.rowAt(row.b, query, head)]);
-    const float dp = dot(dout + shape.outAt(row.b, query, head), v + shape.valueAt(row.b, key, keyHead), shape.valueDim);
-    return shape.scale * derivative * p * (dp - inner);
+    p = expf(shape.score(product, head, query, key, derivative) - lse);
+    ds = shape.scale * derivative * p * (dp - inner);
   }
 };
 
-struct BackwardQueryRow {
-  BackwardOperands operands;
-  float *dq, *inner;
-  const float *out;
-
-  template <int parts> __device__ void run() const {
-    const AttentionShape &shape = operands.shape;
-    const AttentionRow &row = operands.row;
-    const int64 outAt = shape.outAt(row.b, row.s, row.head);
-    float own = 0.0f;
-    for (int i = lane(); i < shape.valueDim; i += 32)
-      own += operands.dout[outAt + i] * out[outAt + i];
-    own = warpReduce<Sum>(own);
-    const int limit = shape.keyLimit(row.s);
-    SpreadRow<parts> sum;
-    for (int begin = shape.firstKey(row.s); begin < limit; begin += 32) {
-      const int key = begin + lane();
-      float p, ds = 0.0f;
-      if (key < limit)
-        ds = operands.adjoint(row.head, row.s, key, own, p);
-#pragma unroll 1
-      for (int j = 0; j < min(32, limit - begin); ++j)
-        sum.addScaled(operands.k + shape.keyAt(row.b, begin + j, shape.keyHeadOf(row.head)),
-                      __shfl_sync(0xffffffffu, ds, j), shape.headDim);
-    }
-    sum.store(dq + shape.queryAt(row.b, row.s, row.head), 1.0f, shape.headDim);
-    if (lane() == 0)
-      inner[shape.rowAt(row.b, row.s, row.head)] = own;
-  }
-};
-
-/// dq and inner[row] = dout . out, one query a warp.
+/// dq and inner[row] = dout . out.
 template <int parts>
 __device__ inline void attentionBackwardQueries(float *dq, float *inner, const float *q, const float *k, const float *v,
                                                 const float *out, const float *lse, const float *dout,
                                                 const AttentionShape &shape) {
-  const AttentionRow row(shape, shape.heads);
-  if (row.valid)
-    BackwardQueryRow{{shape, row, q, k, v, lse, dout}, dq, inner, out}.run<parts>();
+  __shared__ SharedRows<parts> rows;
+  const AttentionRow row(shape);
+  const int keyHead = shape.keyHeadOf(row.head), limit = shape.keyLimit(row.last(shape));
+  const int64 outAt = shape.outAt(row.b, row.s, row.head), rowAt = shape.rowAt(row.b, row.s, row.head);
+  const float *query = q + shape.queryAt(row.b, row.s, row.head);
+  float own = 0.0f;
+  for (int i = lane(); i < shape.valueDim; i += 32)
+    own += dout[outAt + i] * out[outAt + i];
+  own = warpReduce<Sum>(own);
+  SpreadRow<parts> sum;
+  for (int begin = shape.firstKey(row.first); begin < limit; begin += 32) {
+    const int key = begin + lane(), count = min(32, limit - begin);
+    const bool seen = key >= shape.firstKey(row.s) && key < shape.keyLimit(row.s);
+    rows.fill(v + shape.valueAt(row.b, begin, keyHead), shape.keyHeads * shape.valueDim, count, shape.valueDim);
+    const float dp = seen ? rows.dot(dout + outAt, shape.valueDim) : 0.0f;
+    rows.fill(k + shape.keyAt(row.b, begin, keyHead), shape.keyHeads * shape.headDim, count, shape.headDim);
+    PairGradient pair;
+    if (seen)
+      pair.set(shape, row.head, row.s, key, rows.dot(query, shape.headDim), dp, lse[rowAt], own);
+    rows.addTo(sum, pair.ds, count, shape.headDim);
+  }
+  if (!row.valid)
+    return;
+  sum.store(dq + shape.queryAt(row.b, row.s, row.head), 1.0f, shape.headDim);
+  if (lane() == 0)
+    inner[rowAt] = own;
 }
-extern "C" __global__ void attention_backward_queries_32(float *dq, float *inner, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, AttentionShape shape) {
+extern "C" __global__ void __launch_bounds__(256)
+    attention_backward_queries_32(float *dq, float *inner, const float *q, const float *k, const float *v, const float *out,
+                                  const float *lse, const float *dout, AttentionShape shape) {
   attentionBackwardQueries<1>(dq, inner, q, k, v, out, lse, dout, shape);
 }
-extern "C" __global__ void attention_backward_queries_64(float *dq, float *inner, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, AttentionShape shape) {
+extern "C" __global__ void __launch_bounds__(256)
+    attention_backward_queries_64(float *dq, float *inner, const float *q, const float *k, const float *v, const float *out,
+                                  const float *lse, const float *dout, AttentionShape shape) {
   attentionBackwardQueries<2>(dq, inner, q, k, v, out, lse, dout, shape);
 }
-extern "C" __global__ void attention_backward_queries_128(float *dq, float *inner, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, AttentionShape shape) {
+extern "C" __global__ void __launch_bounds__(256)
+    attention_backward_queries_128(float *dq, float *inner, const float *q, const float *k, const float *v, const float *out,
+                                   const float *lse, const float *dout, AttentionShape shape) {
   attentionBackwardQueries<4>(dq, inner, q, k, v, out, lse, dout, shape);
 }
-extern "C" __global__ void attention_backward_queries_256(float *dq, float *inner, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, AttentionShape shape) {
+extern "C" __global__ void __launch_bounds__(256)
+    attention_backward_queries_256(float *dq, float *inner, const float *q, const float *k, const float *v, const float *out,
+                                   const float *lse, const float *dout, AttentionShape shape) {
   attentionBackwardQueries<8>(dq, inner, q, k, v, out, lse, dout, shape);
 }
 
-struct BackwardKeyRow {
-  BackwardOperands operands;
-  float *dk, *dv;
-  const float *inner;
-
-  template <int parts> __device__ void run() const {
-    const AttentionShape &shape = operands.shape;
-    const AttentionRow &row = operands.row;
-    const int group = shape.heads / shape.keyHeads, limit = shape.queryLimit(row.s);
-    SpreadRow<parts> sumK, sumV;
-    int head = row.head * group, begin = shape.firstQuery(row.s);
-    while (head < (row.head + 1) * group) {
-      const int query = begin + lane();
-      float p = 0.0f, ds = 0.0f;
-      if (query < limit)
-        ds = operands.adjoint(head, query, row.s, inner[shape.rowAt(row.b, query, head)], p);
-#pragma unroll 1
-      for (int j = 0; j < min(32, limit - begin); ++j) {
-        sumV.addScaled(operands.dout + shape.outAt(row.b, begin + j, head), __shfl_sync(0xffffffffu, p, j), shape.valueDim);
-        sumK.addScaled(operands.q + shape.queryAt(row.b, begin + j, head), __shfl_sync(0xffffffffu, ds, j), shape.headDim);
-      }
-      begin += 32;
-      if (begin >= limit) { // one loop over heads and blocks of queries: ptxas takes long over nested ones
-        begin = shape.firstQuery(row.s);
-        ++head;
-      }
-    }
-    sumK.store(dk + shape.keyAt(row.b, row.s, row.head), 1.0f, shape.headDim);
-    sumV.store(dv + shape.valueAt(row.b, row.s, row.head), 1.0f, shape.valueDim);
-  }
-};
-
-/// dk and dv, one key a warp; the query heads that read it come in increasing order.
+/// dk and dv; the query heads that read a key come in increasing order.
 template <int parts>
 __device__ inline void attentionBackwardKeys(float *dk, float *dv, const float *q, const float *k, const float *v,
                                              const float *lse, const float *dout, const float *inner,
                                              const AttentionShape &shape) {
-  const AttentionRow row(shape, shape.keyHeads);
-  if (row.valid)
-    BackwardKeyRow{{shape, row, q, k, v, lse, dout}, dk, dv, inner}.run<parts>();
+  __shared__ SharedRows<parts> rows;
+  const AttentionRow row(shape);
+  const int group = shape.heads / shape.keyHeads, limit = shape.queryLimit(row.last(shape));
+  const float *key = k + shape.keyAt(row.b, row.s, row.head), *value = v + shape.valueAt(row.b, row.s, row.head);
+  SpreadRow<parts> sumK, sumV;
+  int head = row.head * group, begin = shape.firstQuery(row.first);
+  while (head < (row.head + 1) * group) {
+    const int query = begin + lane(), count = min(32, limit - begin);
+    const bool seen = query >= shape.firstQuery(row.s) && query < shape.queryLimit(row.s);
+    const float *queries = q + shape.queryAt(row.b, begin, head);
+    rows.fill(queries, shape.heads * shape.headDim, count, shape.headDim);
+    const float product = seen ? rows.dot(key, shape.headDim) : 0.0f;
+    rows.fill(dout + shape.outAt(row.b, begin, head), shape.heads * shape.valueDim, count, shape.valueDim);
+    PairGradient pair;
+    if (seen) {
+      const int64 at = shape.rowAt(row.b, query, head);
+      pair.set(shape, head, query, row.s, product, rows.dot(value, shape.valueDim), lse[at], inner[at]);
+    }
+    rows.addTo(sumV, pair.p, count, shape.valueDim);
+    rows.fill(queries, shape.heads * shape.headDim, count, shape.headDim);
+    rows.addTo(sumK, pair.ds, count, shape.headDim);
+    begin += 32;
+    if (begin >= limit) { // one loop over heads and blocks of queries: ptxas takes long over nested ones
+      begin = shape.firstQuery(row.first);
+      ++head;
+    }
+  }
+  if (!row.valid)
+    return;
+  sumK.store(dk + shape.keyAt(row.b, row.s, row.head), 1.0f, shape.headDim);
+  sumV.store(dv + shape.valueAt(row.b, row.s, row.head), 1.0f, shape.valueDim);
 }
-extern "C" __global__ void attention_backward_keys_32(float *dk, float *dv, const float *q, const float *k, const float *v, const float *lse, const float *dout, const float *inner, AttentionShape shape) {
+extern "C" __global__ void __launch_bounds__(256)
+    attention_backward_keys_32(float *dk, float *dv, const float *q, const float *k, const float *v, const float *lse,
+                               const float *dout, const float *inner, AttentionShape shape) {
   attentionBackwardKeys<1>(dk, dv, q, k, v, lse, dout, inner, shape);
 }
-extern "C" __global__ void attention_backward_keys_64(float *dk, float *dv, const float *q, const float *k, const float *v, const float *lse, const float *dout, const float *inner, AttentionShape shape) {
+extern "C" __global__ void __launch_bounds__(256)
+    attention_backward_keys_64(float *dk, float *dv, const float *q, const float *k, const float *v, const float *lse,
+                               const float *dout, const float *inner, AttentionShape shape) {
   attentionBackwardKeys<2>(dk, dv, q, k, v, lse, dout, inner, shape);
 }
-extern "C" __global__ void attention_backward_keys_128(float *dk, float *dv, const float *q, const float *k, const float *v, const float *lse, const float *dout, const float *inner, AttentionShape shape) {
+extern "C" __global__ void __launch_bounds__(256)
+    attention_backward_keys_128(float *dk, float *dv, const float *q, const float *k, const float *v, const float *lse,
+                                const float *dout, const float *inner, AttentionShape shape) {
   attentionBackwardKeys<4>(dk, dv, q, k, v, lse, dout, inner, shape);
 }
-extern "C" __global__ void attention_backward_keys_256(float *dk, float *dv, const float *q, const float *k, const float *v, const float *lse, const float *dout, const float *inner, AttentionShape shape) {
+extern "C" __global__ void __launch_bounds__(256)
+    attention_backward_keys_256(float *dk, float *dv, const float *q, const float *k, const float *v, const float *lse,
+                                const float *dout, const float *inner, AttentionShape shape) {
   attentionBackwardKeys<8>(dk, dv, q, k, v, lse, dout, inner, shape);
 }
 

@@ -19,9 +19,9 @@ void checkSizes(Arguments &arguments, const AttentionArguments &settings) {
   arguments.supported(settings.headDim <= headDimLimit && settings.valueDim <= headDimLimit,
                       "head_dim and value_dim must be at most 256 on the CUDA device");
   arguments.supported(settings.sequence <= INT32_MAX / 2 &&
-                          settings.batch <=
-                              INT32_MAX / std::max<int64_t>(1, settings.heads * settings.sequence),
-                      "batch x sequence x heads must fit into 31 bits, sequence into 30");
+                          settings.batch <= INT32_MAX / std::max<int64_t>(1, settings.sequence),
+                      "batch x sequence must fit into 31 bits, sequence into 30");
+  arguments.supported(settings.heads <= INT32_MAX / headDimLimit, "heads x head_dim must fit into 31 bits");
 }
 
 /// Slopes go to the device's memory, which `kernel` keeps.
@@ -47,13 +47,14 @@ StatusOr<AttentionShape> attentionShape(PrepareContext &context, PreparedKernel 
   return shape;
 }
 
-/// Blocks of 4 warps, one row a warp; of the kernels of that name the narrowest that takes a head's rows.
+/// Blocks of 8 rows of a head, one a warp; of the kernels of that name the narrowest that takes a head's
+/// rows.
 Launch &launchRows(PreparedKernel &kernel, const char *name, const AttentionShape &shape, int64_t heads) {
   int32_t width = 32;
   while (width < std::max(shape.headDim, shape.valueDim))
     width *= 2;
-  return kernel.launch(concat(name, "_", width),
-                       Blocks::each(int64_t{shape.batch} * shape.sequence * heads, 4, "tokens x heads"), 128);
+  return kernel.launch(concat(name, "_", width), Blocks::each(shape.sequence, 8, "sequence"),
+                       Blocks::each(heads, 1, "heads"), Blocks::each(shape.batch, 1, "batch"));
 }
 
 } // namespace

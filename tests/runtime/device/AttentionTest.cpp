@@ -130,7 +130,8 @@ TEST(Attention, AgainstTheDefinition) {
                                                            {2, 7, 3, 1, 5, causal},
                                                            {1, 32, 2, 1, 40, causal},
                                                            {2, 67, 4, 2, 8, causal},
-                                                           {1, 5, 2, 1, 130, causal}},
+                                                           {1, 37, 2, 1, 100, causal},
+                                                           {1, 35, 2, 1, 130, causal}},
                                                           {{1, 64, 4, 2, 16, causal},
                                                            {2, 131, 6, 2, 8, causal},
                                                            {1, 521, 2, 2, 12, causal}})) // blocks of keys
