@@ -97,8 +97,8 @@ TEST_F(CommandLineCudaTest, ARunMovesBetweenDevices) {
 TEST_F(CommandLineCudaTest, KernelsAreShownWithWhatTheyNeed) {
   const std::string text = good("sluice-run inspect cuda.slx --kernels").out;
   for (const char *part :
-       {"cuda:sm_80", "registers", "spills", "  attention_forward", "  experts_up", "<= 256",
-        "accumulate: ", " launches", "FLOPs", "2 attention_forward_32, sequence/8 x heads x batch blocks of 256: ",
+       {"cuda:sm_80", "registers", "spills", "  attention_forward", "  experts_up", "<= 256", "accumulate: ",
+        " launches", "FLOPs", "2 attention_forward_32, sequence/8 x heads x batch blocks of 256: ",
         " gemm or cuBLASLt, columns/64 x rows/64 blocks of 256: ", "routed rows/64 + experts blocks of 256: ",
         "1 adamw, elements/4096 blocks of 256: "})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
