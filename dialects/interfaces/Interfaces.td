@@ -1,4 +1,4 @@
-// The questions that every op of the model dialect answers for itself (docs/design.md, section 5).
+// The questions that every op of the model dialect answers for itself (docs/design.md, section 4).
 #ifndef SLUICE_INTERFACES_TD
 #define SLUICE_INTERFACES_TD
 
