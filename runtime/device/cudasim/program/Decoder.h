@@ -19,7 +19,11 @@ using SymbolAddresses = absl::flat_hash_map<std::string, uint64_t>;
 StatusOr<std::shared_ptr<const Kernel>> decodeKernel(const ptx::Module &module, const ptx::Function &function,
                                                      const SymbolAddresses &symbols);
 
-/// The decoder as rows of the instruction table see it.
+inline uint64_t alignUp(uint64_t value, uint64_t alignment) {
+  return (value + alignment - 1) / alignment * alignment;
+}
+
+/// The decoder as rows of the instruction table see it; what it makes of operands is in Operands.cpp.
 class Decoder {
 public:
   Decoder(const ptx::Module &module, const SymbolAddresses &symbols);
@@ -63,6 +67,10 @@ private:
     AddressSpace space;
     uint64_t offset;
   };
+  /// Scopes may use a name anew (param0 of each call), so the declaration's line belongs to the key.
+  static std::string placeKey(const ptx::Variable &variable) {
+    return concat(variable.name, "@", variable.line);
+  }
   struct Frame { // one inlined function
     const ptx::Function *function;
     int index;
