@@ -1,6 +1,6 @@
 // How long NVRTC takes for each kernel of the CUDA library, compiled by itself without the cache on disk, and
-// what the machine code needs. Prints one JSON object; beside the kernels, an empty one of the same headers
-// is what any must cost.
+// what the machine code needs. Prints one JSON object; its empty_ms, the time of an empty kernel with the
+// same headers, is what any must cost.
 //   sluice-bench-kernels [--arch sm_80,sm_90a] [--only NAME] [--rounds N]
 #include "codegen/cuda/LibraryUnits.h"
 #include "runtime/device/cuda/Cubin.h"

@@ -2,6 +2,7 @@
 // turn and the removal is found, at a line beside it; other bugs are planted and found likewise. A barrier
 // that could go unnoticed would be redundant, or a check blind.
 #include "codegen/cuda/Images.h"
+#include "codegen/cuda/LibraryUnits.h"
 #include "codegen/cuda/Sources.h"
 #include "runtime/device/cuda/CudaDevice.h"
 #include "runtime/device/cuda/ModuleArchive.h"
@@ -13,6 +14,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <regex>
 #include <sstream>
 
@@ -47,14 +49,6 @@ std::string sourceOf(const std::string &name) {
       return std::string(file.text);
   ADD_FAILURE() << "no file " << name;
   return "";
-}
-
-std::vector<std::string> kernelsOf(const std::string &source) {
-  static const std::regex definition(R"(__global__ void(?:\s+__launch_bounds__\([\d, ]+\))?\s+(\w+)\()");
-  std::vector<std::string> names;
-  for (std::sregex_iterator match(source.begin(), source.end(), definition), end; match != end; ++match)
-    names.push_back((*match)[1]);
-  return names;
 }
 
 /// The `occurrence`-th place of `text` in `source`, from 0.
@@ -191,17 +185,22 @@ void blocks(CommandRunner &runner) {
              {flag("kept", side * side / 2), flag("skip_at_most", 0), text("pattern", "block:16x16")});
 }
 
+/// A line of the library, by what stands in it.
+struct Place {
+  const char *file, *text;
+};
+
 struct Mutation {
   const char *name;
-  const char *file;            // where the text is replaced
-  const char *from;            // this text
-  int occurrence;              // of the file's
-  const char *to;              // by this one
-  const char *unit;            // the library's unit that is compiled with it
-  Workload workload;           // runs the kernel
-  const char *check;           // that finds it
-  int near = 8;                // lines between the replaced text and the finding, at most
-  const char *shows = nullptr; // where else the bug shows: beside this text of Tile.cuh
+  const char *file;                // where the text is replaced
+  const char *from;                // this text
+  int occurrence;                  // of the file's
+  const char *to;                  // by this one
+  const char *unit;                // the library's unit that is compiled with it
+  Workload workload;               // runs the kernel
+  const char *check;               // that finds it
+  int near = 8;                    // lines between the replaced text and the finding, at most
+  std::optional<Place> shows = {}; // where the bug shows, if not beside the replaced text
 };
 
 /// The unit with `file` changed; headers that change are put in their place, with their own line numbers.
@@ -254,7 +253,7 @@ protected:
       EXPECT_TRUE(ptx.ok()) << ptx.status();
       if (!ptx.ok())
         return "";
-      const std::string archive = cuda::writeModuleArchive({{kernelsOf(source), *ptx}});
+      const std::string archive = cuda::writeModuleArchive({{cuda::kernelsOf(source), *ptx}});
       const Status loaded = (*device)->loadKernels({"cuda:compute_80", archive});
       EXPECT_TRUE(loaded.ok()) << loaded;
     }
@@ -272,9 +271,13 @@ protected:
     const std::string found = findings(source, mutation.unit, mutation.workload);
     std::istringstream lines(found);
     static const std::regex place(R"(^(\w+): kernel '\w+' at ([\w.]+):(\d+) )");
-    const std::string file = mutation.shows ? "Tile.cuh" : mutation.file;
-    if (mutation.shows)
-      line = lineOf(sourceOf(file), placeOf(sourceOf(file), mutation.shows, 0));
+    const std::string file = mutation.shows ? mutation.shows->file : mutation.file;
+    if (mutation.shows) {
+      const std::string text = sourceOf(file);
+      const size_t at = placeOf(text, mutation.shows->text, 0);
+      ASSERT_NE(at, std::string::npos) << mutation.shows->text;
+      line = lineOf(text, at);
+    }
     bool named = false;
     std::smatch match;
     for (std::string text; std::getline(lines, text);)
@@ -290,7 +293,9 @@ protected:
 std::string Mutations::library;
 
 const char *const barrier = "__syncthreads();";
-const char *const storesTile = "*place = accumulate";
+const Place storesTile = {"Tile.cuh", "*place = accumulate"},
+            storesRow = {"Attention.cu", "row[lane() + 32 * i] = factor * part[i]"},
+            readsToken = {"Experts.cu", "tokens.token[line] < 0 ? 0.0f : x"};
 
 const std::vector<Mutation> barriers = {
     {"step's numbers", "Optimizer.cu", barrier, 0, "", "Optimizer.cu", optimizer, "race", 24},
@@ -310,7 +315,7 @@ const std::vector<Mutation> barriers = {
     {"round ended", "LookupGradient.cu", barrier, 6, "", "LookupGradient.cu", embeddingGradient, "race", 20},
     {"rows used", "Attention.cu", barrier, 0, "", "Attention.cu", attention, "race", 12},
     {"rows loaded", "Attention.cu", barrier, 1, "", "Attention.cu", attention, "race", 12},
-    {"tokens looked up", "Experts.cu", barrier, 0, "", "Experts.cu", expertsUp, "race", 40},
+    {"tokens looked up", "Experts.cu", barrier, 0, "", "Experts.cu", expertsUp, "race", 8, readsToken},
     {"counts written", "Route.cu", barrier, 0, "", "Route.cu", routing, "race", 12},
     {"counts read", "Route.cu", barrier, 1, "", "Route.cu", routing, "race", 16},
     {"tiles written", "Tile.cuh", barrier, 0, "", "Products.cu", product, "race"},
@@ -365,9 +370,9 @@ TEST_F(Mutations, PlantedBugsAreFound) {
       {"a tile of a block without its row", "Grouped.cuh", "dw + (int64)firstRow * in + firstColumn", 0,
        "dw + firstColumn", "MaskBlocks.cu", blocks, "race", 8, storesTile},
       {"rows of every head", "Attention.cu", "head(blockIdx.y)", 0, "head(0)", "Attention.cu", attention,
-       "race", 120},
+       "race", 8, storesRow},
       {"rows of a block alike", "Attention.cu", "s(first + (int)(threadIdx.x / 32))", 0, "s(first)",
-       "Attention.cu", attention, "race", 120},
+       "Attention.cu", attention, "race", 8, storesRow},
       {"dsinks of one head", "Attention.cu", "if (threadIdx.x == 0)\n    dsinks[head]", 0, "dsinks[head]",
        "Attention.cu", sinks, "race"},
       // Stores of several threads of a block.

@@ -11,7 +11,7 @@ struct ExpertRows {
   Routing routing;
 
   __device__ float operator()(int row, int column) const {
-    const int slot = routing.rowSlot()[row];
+    const int slot = gathered || gates ? routing.rowSlot()[row] : 0;
     const float value = data[(int64)(gathered ? routing.tokenOfSlot(slot) : row) * width + column];
     return gates ? gates[slot] * value : value;
   }

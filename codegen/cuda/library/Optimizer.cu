@@ -89,8 +89,8 @@ struct AdamTensor {
   int endBlock;
 };
 
-/// Blocks take pieces of 16 elements a thread. A norm that is not finite, or no token, leaves w, m and v. The gradient becomes zero; after a norm that is not finite
-/// NaN, so that no later step changes anything either before the host has looked.
+/// Blocks take pieces of 16 elements a thread. A norm that is not finite, or no token, leaves w, m and v. The gradient becomes
+/// zero; after a norm that is not finite NaN, so that no later step changes anything either before the host has looked.
 extern "C" __global__ void adamw(TensorList<AdamTensor> tensors, AdamScalars scalars, AdamSettings settings) {
   const int own = tensors.find();
   float *w = tensors.entry[own].w, *m = tensors.entry[own].m, *v = tensors.entry[own].v,
