@@ -109,6 +109,8 @@ extern "C" __global__ void lookup_gradient(float *dtable, const int *sortedIds, 
     *damage = 1;
   if (first > 0 && sortedIds[first - 1] == id)
     return;
+  if (id >= rows) // a table without rows
+    return;
   for (int column = threadIdx.x; column < width; column += blockDim.x) {
     float sum = dtable[(int64)id * width + column];
     for (int i = first; i < uses && sortedIds[i] == id; ++i)

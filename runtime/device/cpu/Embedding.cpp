@@ -1,4 +1,4 @@
-#include "runtime/device/Arguments.h"
+#include "runtime/device/LookupArguments.h"
 #include "runtime/device/cpu/Kernels.h"
 #include "runtime/device/cpu/RowMath.h"
 
@@ -56,20 +56,9 @@ PreparedKernel scatterAdd(const Tensor &ids, const Tensor &dy, const Tensor &dta
 
 StatusOr<PreparedKernel> prepareLookup(PrepareContext &context, size_t idsIndex, size_t tableIndex) {
   Arguments arguments(context);
-  arguments.inputs(2);
-  arguments.outputs(1);
-  const Tensor ids = arguments.input(idsIndex, ElementType::I32), table = arguments.anyInput(tableIndex);
-  const Tensor y = arguments.anyOutput(0);
-  arguments.require(table.rank() >= 1, "the table must have at least one dimension");
-  arguments.require(table.type == y.type && elementSize(table.type) == 4,
-                    "table and result must have one 4-byte type");
+  const LookupArguments given = lookupArguments(arguments, idsIndex, tableIndex);
   SLUICE_RETURN_IF_ERROR(arguments.status());
-  int64_t width = 1;
-  for (int64_t i = 1; i < table.rank(); ++i)
-    width *= table.dim(i);
-  arguments.elements(y, ids.elements * width, "the result");
-  SLUICE_RETURN_IF_ERROR(arguments.status());
-  return lookup(ids, table, y, width);
+  return lookup(given.ids, given.table, given.y, given.width);
 }
 
 } // namespace
@@ -84,19 +73,9 @@ StatusOr<PreparedKernel> prepareGather(PrepareContext &context) {
 
 StatusOr<PreparedKernel> prepareEmbeddingGradient(PrepareContext &context) {
   Arguments arguments(context);
-  arguments.inputs(2);
-  arguments.outputs(1);
-  const Tensor ids = arguments.input(0, ElementType::I32), dy = arguments.input(1),
-               dtable = arguments.output(0);
-  const bool accumulate = arguments.flag("accumulate");
-  arguments.require(dtable.rank() >= 1, "the table's gradient must have at least one dimension");
+  const LookupGradientArguments given = lookupGradientArguments(arguments);
   SLUICE_RETURN_IF_ERROR(arguments.status());
-  int64_t width = 1;
-  for (int64_t i = 1; i < dtable.rank(); ++i)
-    width *= dtable.dim(i);
-  arguments.elements(dy, ids.elements * width, "dy");
-  SLUICE_RETURN_IF_ERROR(arguments.status());
-  return scatterAdd(ids, dy, dtable, width, accumulate);
+  return scatterAdd(given.ids, given.dy, given.dtable, given.width, given.accumulate);
 }
 
 StatusOr<PreparedKernel> prepareGatherGradient(PrepareContext &context) {

@@ -1,3 +1,4 @@
+#include "runtime/device/LookupArguments.h"
 #include "runtime/device/cuda/Kernels.h"
 
 #include <algorithm>
@@ -69,31 +70,24 @@ private:
 
 StatusOr<PreparedKernel> prepareEmbeddingGradient(PrepareContext &context) {
   Arguments arguments(context);
-  arguments.inputs(2);
-  arguments.outputs(1);
-  const Tensor ids = arguments.input(0, ElementType::I32), dy = arguments.input(1),
-               dtable = arguments.output(0);
-  const bool accumulate = arguments.flag("accumulate");
-  arguments.require(dtable.rank() >= 1, "the table's gradient must have at least one dimension");
-  SLUICE_RETURN_IF_ERROR(arguments.status());
-  const int64_t rows = dtable.dim(0), width = rows > 0 ? dtable.elements / rows : 0;
-  arguments.elements(dy, ids.elements * width, "dy");
-  arguments.supported(std::max({rows, width, ids.elements}) <= INT32_MAX / 2,
+  const LookupGradientArguments given = lookupGradientArguments(arguments);
+  const Tensor &ids = given.ids, &dtable = given.dtable;
+  arguments.supported(std::max({given.rows, given.width, ids.elements}) <= INT32_MAX / 2,
                       "the sizes of ids and table must fit into 30 bits");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
-  if (!accumulate)
+  if (!given.accumulate)
     kernel.elements("fill_4", dtable.elements).pointer(dtable).integer(0).longInteger(dtable.elements);
-  const SortedIds sorted(kernel, ids, rows);
+  const SortedIds sorted(kernel, ids, given.rows);
   kernel.launch("lookup_gradient", Blocks::each(ids.elements, 1, "ids"), 128)
       .pointer(dtable)
       .workspace(sorted.sortedIds())
       .workspace(sorted.sortedPlaces())
       .pointer(ids)
-      .pointer(dy)
+      .pointer(given.dy)
       .integer(ids.elements)
-      .integer(rows)
-      .integer(width)
+      .integer(given.rows)
+      .integer(given.width)
       .damage();
   return kernel;
 }

@@ -1,3 +1,4 @@
+#include "runtime/device/LookupArguments.h"
 #include "runtime/device/cuda/Kernels.h"
 
 #include "absl/strings/numbers.h"
@@ -100,27 +101,18 @@ void appendCopy(PreparedKernel &kernel, const Tensor &y, const Tensor &x, const 
 /// Rows of a table by id; ids of kind i32.
 StatusOr<PreparedKernel> prepareLookup(PrepareContext &context, size_t idsIndex, size_t tableIndex) {
   Arguments arguments(context);
-  arguments.inputs(2);
-  arguments.outputs(1);
-  const Tensor ids = arguments.input(idsIndex, ElementType::I32), table = arguments.anyInput(tableIndex);
-  const Tensor y = arguments.anyOutput(0);
-  arguments.require(table.rank() >= 1, "the table must have at least one dimension");
-  arguments.require(table.type == y.type && elementSize(table.type) == 4,
-                    "table and result must have one 4-byte type");
-  SLUICE_RETURN_IF_ERROR(arguments.status());
-  const int64_t width = table.dim(0) > 0 ? table.elements / table.dim(0) : 0;
-  arguments.elements(y, ids.elements * width, "the result");
-  arguments.supported(std::max({table.dim(0), width, ids.elements}) <= INT32_MAX,
+  const LookupArguments given = lookupArguments(arguments, idsIndex, tableIndex);
+  arguments.supported(std::max({given.rows, given.width, given.ids.elements}) <= INT32_MAX,
                       "the sizes of ids and table must fit into 31 bits");
   SLUICE_RETURN_IF_ERROR(arguments.status());
   PreparedKernel kernel;
-  kernel.rows("lookup", ids.elements, "ids")
-      .pointer(y)
-      .pointer(ids)
-      .pointer(table)
-      .integer(ids.elements)
-      .integer(table.dim(0))
-      .integer(width)
+  kernel.rows("lookup", given.ids.elements, "ids")
+      .pointer(given.y)
+      .pointer(given.ids)
+      .pointer(given.table)
+      .integer(given.ids.elements)
+      .integer(given.rows)
+      .integer(given.width)
       .damage();
   return kernel;
 }

@@ -79,6 +79,13 @@ TEST(Lookup, AGradientOfAnIdOutsideTheTableIsRefused) {
   }
 }
 
+TEST(Lookup, ATableWithoutRowsHasNoIds) {
+  CommandRunner runner;
+  runner.add("embedding_gradient", {runner.integers({2}, {0, 0}), runner.floats({2, 3}, Floats(6))},
+             {runner.output({0, 3})});
+  EXPECT_EQ(exitCode(runner.runWith(2)), ExitCode::BadInput);
+}
+
 TEST(Lookup, AnIdOutsideTheTableIsRefused) {
   CommandRunner runner;
   runner.add("embedding", {runner.integers({2}, {0, -1}), runner.floats({3, 2}, Floats(6))},
